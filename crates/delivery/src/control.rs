@@ -1,7 +1,8 @@
 //! Changes the control record by optimistic locking: a write names the version that it read. If another
 //! write came first, the change is applied again to the newer record.
 
-use tidegate_core::control::{Control, Holds};
+use tidegate_core::control::{Cancel, Control, HoldReason, Holds};
+use tidegate_core::identity::EpochMillis;
 
 use crate::ports::{Ledger, PortError};
 
@@ -82,4 +83,27 @@ fn log_changes(campaign: Option<&str>, before: &Holds, after: &Holds) {
     for reason in before.reasons().filter(|reason| !has(after, reason)) {
         tracing::info!(campaign, reason, "hold lifted");
     }
+}
+
+/// Cancels what a cancelled run enqueued before it took note: the campaign's cancel moves to `at`, on AWS's clock.
+///
+/// # Errors
+/// [`PortError`] of the ledger.
+pub async fn extend_cancel(
+    ledger: &impl Ledger,
+    campaign: &str,
+    at: EpochMillis,
+) -> Result<(), PortError> {
+    let standing = ledger.read().await?;
+    let extended = |control: &mut Control| {
+        let cancel = control.cancels.get(campaign).copied().filter(|cancel| cancel.at < at);
+        let Some(cancel) = cancel else { return };
+        let holds = control.holds_on(Some(campaign));
+        let hold = holds.and_then(|holds| holds.get(HoldReason::Cancelled));
+        let late = || "what the run enqueued before it took note".to_owned();
+        let detail = hold.map_or_else(late, |hold| hold.detail.clone());
+        control.cancel(campaign, Cancel { at, ..cancel }, &detail);
+    };
+    let (version, control) = (standing.control_version, standing.control);
+    change(ledger, version, control, extended).await.map(drop)
 }

@@ -4,7 +4,7 @@ use std::str::FromStr as _;
 use tidegate_adapters::aws::Clients;
 use tidegate_core::channel::Channel;
 use tidegate_core::config::{ConfigError, LedgerKind};
-use tidegate_delivery::ports::{Exclusions, Ledger, Marks};
+use tidegate_delivery::ports::{Exclusions, Ledger, Marks, Runs};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -31,7 +31,7 @@ pub trait LambdaFunction: Sized {
     fn serve(
         self,
         clients: Clients,
-        ledger: impl Ledger + Marks + Exclusions,
+        ledger: impl Ledger + Marks + Exclusions + Runs,
     ) -> impl Future<Output = ExitCode>;
 }
 

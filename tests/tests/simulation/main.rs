@@ -44,6 +44,7 @@ mod tenants;
 mod texts;
 mod ticks;
 mod timed;
+mod upload;
 mod why;
 
 /// Both modes, by whether there is a merge queue.

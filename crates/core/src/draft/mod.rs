@@ -21,12 +21,12 @@ pub use text::{PartPrice, TextDraft};
 use text::{TEXT_FORM, TextJson};
 
 use crate::channel::{Channel, Content, MessageRules};
-use crate::email::{Address, LargeObject, Priority, SizedBody, TooLarge};
+use crate::email::{Address, AllowedSenders, LargeObject, Priority, SizedBody, TooLarge};
 use crate::identity::{EpochMillis, hex};
 use crate::store::refill::LONGEST_WAIT;
 
 /// The parts that all messages of a run share, and the columns and templates of the others.
-#[derive(Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 // More than 12 fields: one for each option that all messages share.
 pub struct CampaignDraft {
     /// The campaign.
@@ -55,12 +55,17 @@ pub struct CampaignDraft {
     pub not_before: Option<String>,
     /// When the run began, for times such as `local 09:00`.
     pub began: EpochMillis,
-    /// The messages that the stack may send.
+    /// Whether the stack makes the messages. Their ids then come from the rows' values instead of the mails' content,
+    /// so that a corrected template leaves them as they are.
+    pub uploaded: bool,
+    /// The messages that the stack may send. They are not stored: the poller has its own.
+    #[serde(skip, default = "any")]
     pub rules: MessageRules,
 }
 
 /// The content of the messages.
-#[derive(Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DraftContent {
     /// Templates of a mail.
     Templates(Templates),
@@ -177,6 +182,10 @@ struct UnsubscribeJson {
     url: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mailto: Option<String>,
+}
+
+fn any() -> MessageRules {
+    AllowedSenders::everyone().into()
 }
 
 impl CampaignDraft {
@@ -413,11 +422,13 @@ impl CampaignDraft {
         serde_json::to_string(&body).map(for_sqs).map_err(unwritable)
     }
 
-    /// Derives an id from campaign, run, row number and content. A repeated run gets the same ids,
+    /// Derives an id from campaign, run, row number, and content or values. A repeated run gets the same ids,
     /// so deduplication recognises its mails.
     fn derived_id(&self, row: &InputRow, body: &str) -> String {
         let mut hash = Sha256::new();
-        for part in [self.campaign.as_str(), &self.run, &row.number.to_string(), body] {
+        let values = self.uploaded.then(|| serde_json::to_string(&row.columns).unwrap_or_default());
+        let content = values.as_deref().unwrap_or(body);
+        for part in [self.campaign.as_str(), &self.run, &row.number.to_string(), content] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }

@@ -31,7 +31,7 @@ pub(super) const TEXT_FORM: MessageForm = MessageForm {
 };
 
 /// The text of a run's messages, and the prices of their parts.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TextDraft {
     /// Templates of which [`TemplatePart::Text`] is the text.
     pub templates: Templates,

@@ -159,6 +159,8 @@ counters! {
         "Mails moved from their queues to the store, by campaign: of low priority, or left at a limit's end.";
     Timed, "timed", Mails, Total, Some("Timed"),
         "Mails moved from their queues to the store until their `not_before`, by campaign.";
+    Uploaded, "uploaded", Mails, Total, None,
+        "Rows of lists that were uploaded to the store: the scheduler makes their mails.";
     StoreFailed, "store_failed", Mails, Total, Some("StoreFailed"),
         "Mails that should have been moved to the store and could not be written: they stay on their queues.";
     LimitFed, "limit_fed", Recipients, None, Some("LimitMoved"),

@@ -5,6 +5,7 @@
 //! no queue yet.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ pub const SILENT: Duration = Duration::from_mins(1);
 
 /// One sending of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// More than 12 fields: one for each member that the ledger has.
 pub struct Run {
     /// The campaign that it is of.
     pub campaign: String,
@@ -47,6 +49,31 @@ pub struct Run {
     pub rest: Vec<String>,
     /// Depths and sums when it began.
     pub before: Baseline,
+    /// The rows in the store, if the stack enqueues them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uploaded: Option<UploadedRows>,
+}
+
+/// Who enqueues the rows that are in the store, in place of a host's name.
+pub const THE_STACK: &str = "the stack";
+
+/// The rows of a run that were uploaded to the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UploadedRows {
+    /// The run's token in the names of its objects.
+    pub token: String,
+    /// Enqueued rows by the version of the template that they got, from 1.
+    #[serde(default)]
+    pub versions: BTreeMap<u32, RowRanges>,
+    /// Rows that a later version of the template refused.
+    #[serde(default, skip_serializing_if = "RowRanges::is_empty")]
+    pub refused: RowRanges,
+}
+
+impl UploadedRows {
+    fn enqueued(&self) -> u64 {
+        self.versions.values().map(RowRanges::count).sum()
+    }
 }
 
 /// The list and the message of a run, by which another sending of the same is recognised.
@@ -117,6 +144,7 @@ impl Run {
             returned: RowRanges::default(),
             rest: Vec::new(),
             before: Baseline::default(),
+            uploaded: None,
         }
     }
 
@@ -125,6 +153,11 @@ impl Run {
     pub fn stage_at(&self, now: EpochMillis, control: &Control) -> RunStage {
         match self.stage {
             RunStage::Done => RunStage::Done,
+            // Nobody has to be alive for these.
+            RunStage::Sending if self.uploaded.is_some() => match self.cancel_of(control) {
+                Some(_) => RunStage::Cancelled,
+                None => RunStage::Sending,
+            },
             RunStage::Sending | RunStage::Waiting if now.saturating_since(self.seen) < SILENT => {
                 self.stage
             }
@@ -139,6 +172,27 @@ impl Run {
     pub fn cancel_of(&self, control: &Control) -> Option<Cancel> {
         let last = control.cancels.get(&self.campaign).copied()?;
         (Some(last.at) != self.before.cancelled_at).then_some(last)
+    }
+
+    /// Adds rows that the stack enqueued or that their template refused; the same may be added several times. Once all
+    /// rows are, the run is done.
+    pub fn add_uploaded(&mut self, rows: &UploadedRows, now: EpochMillis) {
+        let Some(uploaded) = &mut self.uploaded else { return };
+        let before = uploaded.enqueued();
+        uploaded.refused.extend(&rows.refused);
+        self.settled.extend(&rows.refused);
+        for (version, rows) in &rows.versions {
+            uploaded.versions.entry(*version).or_default().extend(rows);
+            self.settled.extend(rows);
+        }
+        self.enqueued += uploaded.enqueued() - before;
+        self.seen = now;
+        let is_done = self.enqueued + uploaded.refused.count() >= self.input.rows;
+        self.stage = match self.stage {
+            RunStage::Cancelled => RunStage::Cancelled,
+            _ if is_done => RunStage::Done,
+            _ => RunStage::Sending,
+        };
     }
 
     /// Whether somebody enqueues it at `now`.
@@ -236,6 +290,21 @@ impl RowRanges {
     }
 }
 
+/// At most ten stretches: `1-200, 204, and 39 more`.
+impl fmt::Display for RowRanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.stretches.iter().take(10).map(|(first, last)| match last - first {
+            0 => first.to_string(),
+            _ => format!("{first}-{last}"),
+        });
+        f.write_str(&shown.collect::<Vec<_>>().join(", "))?;
+        match self.stretches.len().saturating_sub(10) {
+            0 => Ok(()),
+            more => write!(f, ", and {more} more"),
+        }
+    }
+}
+
 impl From<RowRanges> for Vec<u64> {
     fn from(rows: RowRanges) -> Self {
         let mut next = 1;
@@ -327,6 +396,37 @@ mod tests {
             assert_eq!(found, expected, "{stage:?} at {now}, cancelled {cancelled:?}");
         }
         assert_eq!(run(Sending).left(), 88);
+    }
+
+    #[test]
+    fn a_run_of_the_stack_is_silent_without_having_stopped_and_is_done_once_every_row_is_told_of() {
+        let mut run =
+            Run { uploaded: Some(UploadedRows::default()), enqueued: 0, ..run(RunStage::Stopped) };
+        let rows = |version: u32, first, last| {
+            let mut rows = UploadedRows::default();
+            rows.versions.entry(version).or_default().insert(first, last);
+            rows
+        };
+        let (at, mut control) = (EpochMillis::new(70_000), Control::default());
+        run.add_uploaded(&rows(1, 1, 200), at);
+        // The same again, as after a crash.
+        run.add_uploaded(&rows(1, 101, 200), at);
+        assert_eq!(
+            (run.enqueued, run.stage_at(EpochMillis::MAX, &control)),
+            (200, RunStage::Sending)
+        );
+        let cancel = Cancel { at, keep: true };
+        control.cancels.insert("big".to_owned(), cancel);
+        assert_eq!(run.stage_at(EpochMillis::MAX, &control), RunStage::Cancelled);
+        run.add_uploaded(&rows(2, 201, 499), at);
+        assert_eq!(run.stage, RunStage::Sending);
+        let mut refused = UploadedRows::default();
+        refused.refused.insert(500, 500);
+        run.add_uploaded(&refused, at);
+        assert_eq!((run.enqueued, run.stage), (499, RunStage::Done));
+        let uploaded = run.uploaded.unwrap();
+        let told = format!("{} / {}", uploaded.versions[&2], uploaded.refused);
+        assert_eq!((told.as_str(), run.settled.count()), ("201-499 / 500", 500));
     }
 
     #[test]

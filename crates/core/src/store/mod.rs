@@ -5,6 +5,7 @@
 //! the campaign and the number of mails, so a listing of the names shows how much waits.
 
 pub mod refill;
+pub mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,6 +24,8 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 
 use crate::config::is_campaign_name;
 use crate::identity::{Envelope, EnvelopeError, EpochMillis};
+use crate::runs::RowRanges;
+use crate::stored::is_default;
 use crate::text::{InvalidText, is_word_of};
 use crate::timestamp::Window;
 
@@ -98,11 +101,13 @@ pub enum Waits {
     Deferred,
     /// Timed: for its `not_before`.
     Timed,
+    /// Rows of a list: for room on their campaign's queue.
+    Rows,
 }
 
 impl Waits {
     /// The kinds, in the order in which their mail is brought back.
-    pub const ALL: [Self; 2] = [Self::Timed, Self::Deferred];
+    pub const ALL: [Self; 3] = [Self::Timed, Self::Deferred, Self::Rows];
 
     /// The folder, without slashes; also the name in reports.
     pub fn as_str(self) -> &'static str {
@@ -123,13 +128,13 @@ impl Waits {
 pub struct ObjectName {
     /// The reason why its mails wait.
     pub waits: Waits,
-    /// The window in which deferred mails were received, or before which timed ones may not be sent.
+    /// The window in which deferred mails were received, before which timed ones may not be sent, or in which a run began.
     pub window: Window,
     /// The campaign of all mails in the object.
     pub campaign: String,
     /// Makes the name unique: 1 to 32 letters and digits.
     pub token: String,
-    /// Number of mails in the object.
+    /// Number of mails or rows in the object.
     pub mails: u64,
 }
 
@@ -253,7 +258,7 @@ impl StoredMail {
 /// assert_eq!(read, [(line, envelope)]);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn pack(lines: &[StoredMail]) -> io::Result<Vec<u8>> {
+pub fn pack<T: Serialize>(lines: &[T]) -> io::Result<Vec<u8>> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
     for line in lines {
         serde_json::to_writer(&mut packed, line)?;
@@ -267,12 +272,6 @@ pub fn pack(lines: &[StoredMail]) -> io::Result<Vec<u8>> {
 /// # Errors
 /// [`Unreadable`] if any line is unreadable; no mail is returned then.
 pub fn unpack(bytes: &[u8]) -> Result<Vec<(StoredMail, Envelope)>, Unreadable> {
-    let mut text = String::new();
-    let unpacked = GzDecoder::new(bytes).take(MOST_UNPACKED + 1).read_to_string(&mut text)?;
-    if unpacked as u64 > MOST_UNPACKED {
-        let said = format!("more than {MOST_UNPACKED} bytes");
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, said).into());
-    }
     let read = |(line, text): (usize, &str)| {
         let read: StoredMail =
             serde_json::from_str(text).map_err(|source| Unreadable::StoredMail { line, source })?;
@@ -282,7 +281,18 @@ pub fn unpack(bytes: &[u8]) -> Result<Vec<(StoredMail, Envelope)>, Unreadable> {
             Err(source) => Err(Unreadable::Envelope { line, source: Some(source) }),
         }
     };
-    (1..).zip(text.lines()).map(read).collect()
+    (1..).zip(unpacked(bytes)?.lines()).map(read).collect()
+}
+
+/// The text of an object.
+fn unpacked(bytes: &[u8]) -> io::Result<String> {
+    let mut text = String::new();
+    let unpacked = GzDecoder::new(bytes).take(MOST_UNPACKED + 1).read_to_string(&mut text)?;
+    if unpacked as u64 > MOST_UNPACKED {
+        let said = format!("more than {MOST_UNPACKED} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, said));
+    }
+    Ok(text)
 }
 
 /// Progress of one object's replay, and the operator or program that replays it.
@@ -306,6 +316,12 @@ pub struct Progress {
     /// Time until which no other run may replay it; the run that replays it extends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<EpochMillis>,
+    /// The rows by the version of the template that they get, from before they are enqueued.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub versions: BTreeMap<u32, RowRanges>,
+    /// The rows that their template refused: they are not enqueued.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub refused: RowRanges,
 }
 
 impl Progress {
@@ -317,6 +333,12 @@ impl Progress {
         while self.beyond.remove(&self.through) {
             self.through += 1;
         }
+    }
+
+    /// Notes that the template of a line refuses its row: nothing is left to do for it.
+    pub fn refuse(&mut self, line: usize, row: u64) {
+        self.note(line);
+        self.refused.insert(row, row);
     }
 
     /// True if a line (counted from 0) is back in its queue.

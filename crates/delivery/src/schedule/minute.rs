@@ -15,7 +15,7 @@ use super::refill::{Refill, RefillReport};
 use super::{read, ticks_first};
 use crate::back_pressure::{BackPressure, grown};
 use crate::feedback::{self, FeedbackReader, FeedbackReport};
-use crate::ports::{Clock, Entropy, Ledger, Marks, Queues, Standing, Store};
+use crate::ports::{Clock, Entropy, Ledger, Marks, Queues, Runs, Standing, Store};
 use crate::waiting::listed;
 
 /// Counted from the run's start: how long the run waits for the look at the back-pressure, and for the first
@@ -98,7 +98,7 @@ pub async fn run<T, R: Future<Output = T>>(
     refill: Refill<'_, impl Store, impl Queues, impl Entropy>,
     sums: &SumsMemory,
     clock: &impl Clock,
-    ledger: &(impl Ledger + Marks),
+    ledger: &(impl Ledger + Marks + Runs),
 ) -> (T, SchedulerRunReport) {
     let began = clock.monotonic();
     let before = read(ledger).await;

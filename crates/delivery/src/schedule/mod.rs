@@ -4,8 +4,11 @@
 //! The ticks of one scheduler run. Each is sent its lead before its window opens; while every queue is
 //! empty, they are left out.
 
+mod destinations;
+mod lines;
 pub mod minute;
 pub mod refill;
+pub mod rows;
 
 use std::error::Error as StdError;
 use std::future::Future;

@@ -1,5 +1,5 @@
-//! Fills the campaigns' queues from the store: with timed mail whose time comes, and with deferred mail once the
-//! level is clear, the oldest object first.
+//! Fills the campaigns' queues from the store: with timed mail whose time comes, with deferred mail once the
+//! level is clear, and with rows of lists, of which it makes the messages; the oldest object first.
 //!
 //! After every hundred mails the object's progress is written, and an object is deleted once all of its mails are in
 //! their queue. A crash at any point loses nothing. At most a hundred mails are sent twice then; both copies have the
@@ -16,66 +16,35 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
-use tidegate_core::config::Campaign;
+use tidegate_core::config::{Campaign, queue_key};
 use tidegate_core::counters::Counter;
+use tidegate_core::email::Priority;
 use tidegate_core::idle::QueueChecks;
-use tidegate_core::limits::InitialLimits;
 use tidegate_core::number::real;
 use tidegate_core::parts::Upkeep;
-use tidegate_core::store::refill::{delay, due_until, portions, room};
-use tidegate_core::store::{ObjectName, Progress, Waits, unpack};
+use tidegate_core::store::refill::{due_until, portions, room};
+use tidegate_core::store::rows::run_of;
+use tidegate_core::store::{ObjectName, Progress, Waits};
 use tidegate_core::{Timestamp, Window, in_full};
 
+pub use super::destinations::Destinations;
+use super::lines::{GROUP, Line, RowMaker, group, lines};
+use super::rows::{RunsDone, begun};
 use crate::poll::pack;
 use crate::ports::{
-    Clock, Entropy, FailureKind, Ledger, LedgerReport, Monotonic, Outgoing, PortError, QueueUrl,
-    Queues, Standing, Store, Version,
+    Clock, Entropy, Entry, FailureKind, Ledger, LedgerReport, Monotonic, Outgoing, PortError,
+    QueueUrl, Queues, Runs, Standing, Store, Version,
 };
 
 /// An object belongs to the run that works on it until this long after its last write. Then another run may
 /// continue, as after a crash.
 const TAKEN_FOR: Duration = Duration::from_mins(2);
-/// Batches that are sent at once; then the progress is written.
-const GROUP: usize = 10;
 /// Campaigns that are filled at once; each holds an object in memory, of up to 8 MiB packed and unpacked.
 const AT_ONCE: usize = 2;
 /// No group begins later than this after the run began.
 const WITHIN: Duration = Duration::from_secs(40);
 /// If nothing was stored since the store was listed, it is listed only this often, and when timed mail is due.
 const LISTED_EVERY: Duration = Duration::from_hours(1);
-
-/// The queues into which stored mail may return.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Destinations {
-    /// The campaign queues, by campaign name.
-    pub queues: BTreeMap<String, QueueUrl>,
-    /// The weights in force, by campaign name.
-    pub weights: BTreeMap<String, u64>,
-    /// Names of held campaigns; their mail stays in the store.
-    pub held: BTreeSet<String>,
-}
-
-impl Destinations {
-    /// The queues of these campaigns, and which of them are held, or have mail that is deferred as their limit has
-    /// ended.
-    pub fn of(campaigns: &[Campaign], standing: &Standing, now: Timestamp) -> Self {
-        let (control, window) = (&standing.control, Window::containing(now));
-        let limits = control.limit_table(&InitialLimits::default());
-        let weight = |campaign: &Campaign| control.weight(&campaign.name, campaign.weight);
-        let is_held = |campaign: &Campaign| {
-            control.holds_campaign(&campaign.name) && control.probed_hold(&campaign.name).is_none()
-                || weight(campaign) == 0
-                || limits.defers_campaign(&campaign.name, window)
-        };
-        let queue = |c: &Campaign| (c.name.clone(), QueueUrl::new(c.queue_url.as_str()));
-        let held = campaigns.iter().filter(|campaign| is_held(campaign));
-        Self {
-            queues: campaigns.iter().map(queue).collect(),
-            weights: campaigns.iter().map(|c| (c.name.clone(), u64::from(weight(c)))).collect(),
-            held: held.map(|campaign| campaign.name.clone()).collect(),
-        }
-    }
-}
 
 /// Limits of one run.
 #[derive(Clone, Debug)]
@@ -84,7 +53,8 @@ pub struct Bounds {
     pub deferred: u64,
     /// The last window whose timed mail is brought back.
     pub timed: Window,
-    /// Mails a second that the stack sends, by which timed mail fills its queue; `None` fills it with all.
+    /// Mails a second that the stack sends, by which timed mail and rows fill their queue. With `None`, timed mail fills
+    /// it with all, and rows stay.
     pub mails_a_second: Option<f64>,
     /// No group begins at or after this time; `None` means no limit.
     pub until: Option<Monotonic>,
@@ -139,6 +109,9 @@ pub struct BroughtBack {
     /// The window of the first timed mail that is not due yet.
     #[serde(skip)]
     pub next: Option<Window>,
+    /// How far it came with runs whose rows are in the store.
+    #[serde(skip)]
+    pub runs: RunsDone,
 }
 
 impl BroughtBack {
@@ -180,8 +153,12 @@ pub async fn bring_back<S: Store, Q: Queues, C: Clock>(
     bounds: &Bounds,
     done: &RefCell<BroughtBack>,
 ) -> Result<(), PortError> {
-    let (objects, listed_all) = site.due(bounds, done).await?;
-    let rooms = site.rooms(bounds, &objects).await?;
+    let (mut objects, listed_all) = site.due(bounds, done).await?;
+    let Rooms { rooms, full } = site.rooms(bounds, &objects).await?;
+    let has_rows = objects.iter().any(|object| object.waits == Waits::Rows);
+    objects.retain(|object| object.waits != Waits::Rows || !full.contains(&object.campaign));
+    // A chunk stays until the ledger knows of it: so there is more to do as long as there is one.
+    let listed_all = listed_all && !has_rows;
     let portions = portions(&objects, rooms, bounds.deferred);
     let through =
         listed_all && objects.iter().zip(&portions).all(|(o, portion)| o.mails == *portion);
@@ -207,6 +184,14 @@ pub async fn bring_back<S: Store, Q: Queues, C: Clock>(
     Ok(())
 }
 
+/// The room on campaigns' queues.
+#[derive(Default)]
+struct Rooms {
+    rooms: BTreeMap<String, u64>,
+    /// Campaigns whose queues are at least half full. Their rows stay: a chunk is not read for a few of its rows.
+    full: BTreeSet<String>,
+}
+
 impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
     fn is_over(&self, bounds: &Bounds) -> bool {
         bounds.until.is_some_and(|until| self.clock.monotonic() >= until)
@@ -220,18 +205,35 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
         done: &RefCell<BroughtBack>,
     ) -> Result<(Vec<ObjectName>, bool), PortError> {
         let (mut due, mut all) = (Vec::new(), true);
+        let has_runs = bounds.mails_a_second.is_some() && {
+            let tokens = begun(self.store).await?;
+            done.borrow_mut().runs.begin(tokens)
+        };
+        let (mut ended, mut noted) = (BTreeMap::new(), BTreeSet::new());
         for waits in Waits::ALL {
             let (mut after, mut mails) = (None, 0);
-            let bound = if waits == Waits::Deferred { bounds.deferred } else { u64::MAX };
+            let bound = match waits {
+                Waits::Deferred => bounds.deferred,
+                Waits::Rows if !has_runs => 0,
+                Waits::Timed | Waits::Rows => u64::MAX,
+            };
             'folder: while mails < bound {
                 let page = self.store.list(waits.as_str(), after.as_deref()).await?;
                 for object in page.objects.iter().filter_map(|object| object.key.parse().ok()) {
                     let object: ObjectName = object;
-                    if waits == Waits::Timed && object.window > bounds.timed {
-                        done.borrow_mut().next = Some(object.window);
+                    if waits != Waits::Deferred && object.window > bounds.timed {
+                        let next = done.borrow().next.into_iter().chain([object.window]).min();
+                        done.borrow_mut().next = next;
                         break 'folder;
                     }
                     if bounds.campaign.as_ref().is_some_and(|of| *of != object.campaign) {
+                        continue;
+                    }
+                    if waits == Waits::Rows && !done.borrow_mut().runs.see(&object) {
+                        continue;
+                    }
+                    if waits == Waits::Rows && self.is_cancelled(&object, &mut ended).await? {
+                        done.borrow_mut().runs.cancel(object);
                         continue;
                     }
                     match self.reason_to_leave(&object.campaign) {
@@ -239,6 +241,9 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
                             mails += object.mails;
                             due.push(object);
                         }
+                        // A run may have thousands of chunks.
+                        Some(_)
+                            if waits == Waits::Rows && !noted.insert(object.campaign.clone()) => {}
                         Some(why) => {
                             let (object, campaign) = (object.to_string(), object.campaign);
                             done.borrow_mut().left.push(LeftObject { object, campaign, why });
@@ -258,6 +263,23 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
         Ok((due, all))
     }
 
+    /// Whether a cancel has ended the run of a chunk. `ended` has the runs that were looked at.
+    async fn is_cancelled(
+        &self,
+        chunk: &ObjectName,
+        ended: &mut BTreeMap<String, bool>,
+    ) -> Result<bool, PortError> {
+        let Some(cancel) = self.destinations.cancels.get(&chunk.campaign) else { return Ok(false) };
+        let token = run_of(&chunk.token);
+        if let Some(known) = ended.get(token) {
+            return Ok(*known);
+        }
+        let maker = RowMaker::of(self.store, chunk).await?;
+        let is_ended = maker.is_ok_and(|maker| maker.is_ended_by(*cancel));
+        ended.insert(token.to_owned(), is_ended);
+        Ok(is_ended)
+    }
+
     fn reason_to_leave(&self, campaign: &str) -> Option<Why> {
         match self.destinations.queues.get(campaign) {
             _ if self.destinations.held.contains(campaign) => Some(Why::Held),
@@ -266,24 +288,31 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
         }
     }
 
-    /// The room on the queues of the campaigns with timed mail.
-    async fn rooms(
-        &self,
-        bounds: &Bounds,
-        objects: &[ObjectName],
-    ) -> Result<BTreeMap<String, u64>, PortError> {
-        let Some(mails_a_second) = bounds.mails_a_second else { return Ok(BTreeMap::new()) };
-        let timed = objects.iter().filter(|object| object.waits == Waits::Timed);
-        let campaigns: BTreeSet<&str> = timed.map(|object| object.campaign.as_str()).collect();
+    /// The room on the queues of the campaigns with timed mail and rows.
+    async fn rooms(&self, bounds: &Bounds, objects: &[ObjectName]) -> Result<Rooms, PortError> {
+        let Some(mails_a_second) = bounds.mails_a_second else { return Ok(Rooms::default()) };
+        let by_room = objects.iter().filter(|object| object.waits != Waits::Deferred);
+        let campaigns: BTreeSet<&str> = by_room.map(|object| object.campaign.as_str()).collect();
         let Destinations { queues, weights, .. } = self.destinations;
         let weight = |campaign: &str| weights.get(campaign).copied().unwrap_or(1);
         let sum: u64 = campaigns.iter().map(|campaign| weight(campaign)).sum();
         let room = async |campaign: &str| {
-            let depth = self.queues.depth(&queues[campaign]).await?.all();
+            let mut depth = 0;
+            for key in Priority::ALL.map(|priority| queue_key(campaign, priority)) {
+                if let Some(queue) = queues.get(&key) {
+                    depth += self.queues.depth(queue).await?.all();
+                }
+            }
             let share = real(weight(campaign)) / real(sum.max(1));
-            Ok((campaign.to_owned(), room(depth, mails_a_second, share)))
+            let of = |depth| room(depth, mails_a_second, share);
+            Ok::<_, PortError>((campaign.to_owned(), of(depth), of(0)))
         };
-        stream::iter(campaigns).map(room).buffer_unordered(AT_ONCE).try_collect().await
+        let all = stream::iter(campaigns).map(room).buffer_unordered(AT_ONCE);
+        let found: Vec<(String, u64, u64)> = all.try_collect().await?;
+        let full = found.iter().filter(|(_, room, whole)| room * 2 <= *whole);
+        let full = full.map(|(campaign, ..)| campaign.clone()).collect();
+        let rooms = found.into_iter().map(|(campaign, room, _)| (campaign, room)).collect();
+        Ok(Rooms { rooms, full })
     }
 
     /// Brings up to `portion` mails of one object back. Returns the reason if it is left, else `None`.
@@ -294,69 +323,96 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
         bounds: &Bounds,
         done: &RefCell<BroughtBack>,
     ) -> Result<Option<Why>, PortError> {
+        let maker = match name.waits {
+            Waits::Rows => match RowMaker::of(self.store, name).await? {
+                Ok(maker) if self.destinations.level.defers(maker.priority()) => {
+                    return Ok(Some(Why::Held));
+                }
+                Ok(maker) => Some(maker),
+                Err(error) => return Ok(Some(Why::Unreadable(error))),
+            },
+            Waits::Timed | Waits::Deferred => None,
+        };
         let Some(mut mark) = self.take(name).await? else { return Ok(Some(Why::Taken)) };
         let Some((bytes, _)) = self.store.get(&name.to_string()).await? else {
             // Another run finished this object after it was listed.
             self.store.delete(&name.progress_key()).await?;
             return Ok(None);
         };
-        let mails = match unpack(&bytes) {
-            Ok(mails) => mails,
+        let (lines, rows) = match lines(&bytes, maker.is_some()) {
+            Ok(lines) => lines,
             Err(error) => return Ok(Some(Why::Unreadable(in_full(&error)))),
         };
         drop(bytes);
-        let (whole, now) = (mails.len(), self.clock.wall());
-        let rest = (0..).zip(mails).filter(|(line, _)| !mark.progress.has(*line));
+        if let Some(maker) = &maker
+            && maker.bind(&mut mark.progress, &rows, mark.may_have_gone)
+            && !self.write(name, &mut mark).await?
+        {
+            return Ok(Some(Why::Taken));
+        }
+        let (whole, now) = (lines.len(), self.clock.wall());
         let portion = usize::try_from(portion).unwrap_or(usize::MAX);
-        let mut latest = None;
-        let rest = rest.take(portion).map(|(line, (mail, envelope))| {
-            let attributes = envelope.put_back().to_attributes();
-            let not_before = mail.not_before.map(Timestamp::from);
-            latest = latest.max(not_before.map(Window::containing));
-            let delay = not_before.map_or(Duration::ZERO, |at| delay(at, now));
-            (line, Outgoing { body: mail.body.into(), attributes, delay, fifo: None })
-        });
-        let batches = pack(rest.collect(), |(_, mail)| mail.bytes());
+        let rest = (0..).zip(lines).filter(|(line, _)| !mark.progress.has(*line)).take(portion);
+        let rest: Vec<(usize, Line)> = rest.collect();
+        let latest = rest.iter().filter_map(|(_, line)| line.sent_from(now)).max();
         let noted = done.borrow().latest.max(latest);
         done.borrow_mut().latest = noted;
-        let queue = &self.destinations.queues[&name.campaign];
-        let mut groups = batches.chunks(GROUP).peekable();
-        while let Some(group) = groups.next() {
-            let sent = try_join_all(group.iter().map(async |batch: &Vec<(usize, Outgoing)>| {
-                let (lines, mails): (Vec<usize>, Vec<Outgoing>) = batch.iter().cloned().unzip();
-                let answers = self.queues.send(queue, &mails).await?;
-                Ok::<_, PortError>(lines.into_iter().zip(answers).collect::<Vec<_>>())
-            }));
-            let mut refused = None;
-            for (line, answer) in sent.await?.into_iter().flatten() {
+        let mut rest = rest.into_iter().peekable();
+        let mut why = None;
+        while rest.peek().is_some() && why.is_none() {
+            let group = group(&mut rest, maker.as_ref(), &mut mark.progress, now).await;
+            let sent = self.send(&self.queue(name, maker.as_ref()), group).await?;
+            for (line, answer) in sent {
                 match answer {
                     Ok(()) => {
                         mark.progress.note(line);
                         note(done, &name.campaign);
                     }
-                    Err(error) => refused = Some(Why::Refused(error.code)),
+                    Err(error) => why = Some(Why::Refused(error.code)),
                 }
             }
-            let over = self.is_over(bounds) || refused.is_some();
-            let last = over || groups.peek().is_none();
+            let over = self.is_over(bounds) || why.is_some();
             // After the last group the object is free at once, so that the next run need not wait.
-            mark.progress.until = (!last).then(|| self.taken_until().into());
+            mark.progress.until =
+                (!over && rest.peek().is_some()).then(|| self.taken_until().into());
             if !self.write(name, &mut mark).await? {
                 return Ok(Some(Why::Taken));
-            }
-            if refused.is_some() {
-                return Ok(refused);
             }
             if over {
                 break;
             }
         }
-        if mark.progress.count() >= whole {
+        if maker.is_some() {
+            done.borrow_mut().runs.note(name, &rows, &mark.progress);
+        } else if mark.progress.count() >= whole {
             self.store.delete(&name.to_string()).await?;
             self.store.delete(&name.progress_key()).await?;
+        }
+        if mark.progress.count() >= whole {
             done.borrow_mut().objects += 1;
         }
-        Ok(None)
+        Ok(why)
+    }
+
+    /// The queue for the mails of an object.
+    fn queue(&self, name: &ObjectName, maker: Option<&RowMaker>) -> QueueUrl {
+        let queues = &self.destinations.queues;
+        let own = maker.and_then(|maker| queues.get(&queue_key(&name.campaign, maker.priority())));
+        own.unwrap_or(&queues[&name.campaign]).clone()
+    }
+
+    async fn send(
+        &self,
+        queue: &QueueUrl,
+        group: Vec<(usize, Outgoing)>,
+    ) -> Result<Vec<(usize, Entry)>, PortError> {
+        let batches = pack(group, |(_, mail)| mail.bytes());
+        let sent = try_join_all(batches.into_iter().map(async |batch| {
+            let (lines, mails): (Vec<usize>, Vec<Outgoing>) = batch.into_iter().unzip();
+            let answers = self.queues.send(queue, &mails).await?;
+            Ok::<_, PortError>(lines.into_iter().zip(answers))
+        }));
+        Ok(sent.await?.into_iter().flatten().collect())
     }
 
     fn taken_until(&self) -> Timestamp {
@@ -370,9 +426,10 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
         if progress.is_taken(self.me, self.clock.wall().into()) {
             return Ok(None);
         }
+        let may_have_gone = if progress.until.is_some() { GROUP } else { 0 };
         let until = Some(self.taken_until().into());
         let progress = Progress { by: self.me.to_owned(), until, ..progress };
-        let mut mark = ObjectProgress { progress, version };
+        let mut mark = ObjectProgress { progress, version, may_have_gone };
         Ok(self.write(name, &mut mark).await?.then_some(mark))
     }
 
@@ -391,6 +448,8 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
 struct ObjectProgress {
     progress: Progress,
     version: Option<Version>,
+    /// Lines that a run which was killed may have enqueued without noting it.
+    may_have_gone: usize,
 }
 
 /// Reads an object's progress; `None` if no run has begun with it.
@@ -478,12 +537,12 @@ impl<S: Store, Q: Queues, E: Entropy> Refill<'_, S, Q, E> {
         standing: &Standing,
         allowance: Allowance,
         clock: &impl Clock,
-        ledger: &impl Ledger,
+        ledger: &(impl Ledger + Runs),
         report: &RefCell<Option<RefillReport>>,
     ) {
         let (now, began) = clock.now();
-        let stored =
-            Counter::Deferred.sum(&standing.counters) + Counter::Timed.sum(&standing.counters);
+        let counters = [Counter::Deferred, Counter::Timed, Counter::Uploaded];
+        let stored = counters.iter().map(|counter| counter.sum(&standing.counters)).sum();
         let timed = due_until(now);
         let may_have = self.memory.0.get().is_none_or(|last| {
             last.stored != stored
@@ -503,8 +562,10 @@ impl<S: Store, Q: Queues, E: Entropy> Refill<'_, S, Q, E> {
             campaign: None,
         };
         let done = RefCell::default();
-        let ended = bring_back(site, &bounds, &done).await;
+        let mut ended = bring_back(site, &bounds, &done).await;
         let done: BroughtBack = done.into_inner();
+        let settled = done.runs.settle(store, clock, ledger).await;
+        ended = ended.and(settled);
         for left in &done.left {
             let (object, campaign, why) = (&left.object, &left.campaign, &left.why);
             tracing::warn!(object, campaign, ?why, "stored mail left where it is");
@@ -518,7 +579,8 @@ impl<S: Store, Q: Queues, E: Entropy> Refill<'_, S, Q, E> {
             tracing::info!(mails, objects, "stored mail brought back");
         }
         let last = LastList { at: now, stored, next: done.next, deferred: allowance.deferred > 0 };
-        self.memory.0.set((ended.is_ok() && done.is_all()).then_some(last));
+        let is_all = ended.is_ok() && done.is_all() && bounds.mails_a_second.is_some();
+        self.memory.0.set(is_all.then_some(last));
         if let Some(latest) = done.latest {
             announce(ledger, standing, latest).await;
         }

@@ -16,7 +16,7 @@ use tidegate_core::tick::Tick;
 use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::{
-    Clock as _, Environment, Exclusions, Ledger, Mailer as _, Marks, Ports,
+    Clock as _, Environment, Exclusions, Ledger, Mailer as _, Marks, Ports, Runs,
 };
 use tidegate_lambda::{
     LambdaFunction, diagnostic, failed_metrics, failed_start, poller_metrics, publish, start,
@@ -51,7 +51,11 @@ impl LambdaFunction for PollerFunction {
         self.0.rules.channel
     }
 
-    async fn serve(self, clients: Clients, ledger: impl Ledger + Marks + Exclusions) -> ExitCode {
+    async fn serve(
+        self,
+        clients: Clients,
+        ledger: impl Ledger + Marks + Exclusions + Runs,
+    ) -> ExitCode {
         let Self(config) = self;
         let clock = SystemClock::new();
         let failures = ledger.failures();

@@ -10,7 +10,7 @@ use tidegate_core::config::{ConfigError, LedgerKind, SchedulerConfig};
 use tidegate_core::idle::is_wake;
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::incidents::{IncidentMemory, tell};
-use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks};
+use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks, Runs};
 use tidegate_delivery::schedule::minute::SumsMemory;
 use tidegate_delivery::schedule::refill::{Refill, RefillMemory};
 use tidegate_delivery::schedule::{self, SchedulePorts, minute};
@@ -39,7 +39,11 @@ impl LambdaFunction for SchedulerFunction {
         self.0.channel
     }
 
-    async fn serve(self, clients: Clients, ledger: impl Ledger + Marks + Exclusions) -> ExitCode {
+    async fn serve(
+        self,
+        clients: Clients,
+        ledger: impl Ledger + Marks + Exclusions + Runs,
+    ) -> ExitCode {
         let Self(config) = self;
         let clock = SystemClock::new();
         let account = clients.account(config.channel, &config.cap, &config.origins);

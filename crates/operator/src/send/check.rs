@@ -64,6 +64,9 @@ pub struct InputSummary {
     pub rest: RestOfRows,
     /// Rows whose id is given in the input.
     pub given_ids: u64,
+    /// The rows that get a message, by number.
+    #[serde(skip)]
+    pub messages: RowRanges,
     /// SHA-256 of the input, in hex.
     #[serde(skip)]
     pub sha256: String,
@@ -208,6 +211,7 @@ impl CheckPass<'_> {
         let size = message.body.len();
         let summary = &mut self.summary;
         summary.rows += 1;
+        summary.messages.insert(message.row, message.row);
         summary.slots += u64::from(content.slots());
         summary.notes.see(content);
         if let (DraftContent::Text(draft), Content::Text(text)) = (&self.draft.content, content) {

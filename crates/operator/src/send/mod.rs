@@ -17,12 +17,14 @@ mod fingerprint;
 mod journal;
 mod preview;
 mod progress;
+mod replace;
 mod report;
 mod rows;
 mod runs;
 mod session;
 mod test_mail;
 mod text;
+mod upload;
 
 pub use address_list::{AddressList, RecipientFilter, recipient};
 pub use check::{CheckOptions, InputSummary, MailNotes, RestOfRows, check};
@@ -37,11 +39,12 @@ pub use journal::{
 };
 pub use preview::{Preview, PreviewedMail};
 pub use progress::{RunEnd, SendProgress};
+pub use replace::{ReplaceError, ReplaceReport, replace_draft};
 pub use report::{DryRun, Estimate, FaultReport, InputReport, PreviewReport, SendReport};
 pub use rows::{InputFormat, InputRows};
 pub use runs::{
     KnownList, RunError, RunKey, RunRecord, add_sent, admitted, baseline, cancelled_rows, chain,
-    check_resend, extend_cancel, in_words, record_rest, rest_name,
+    check_resend, in_words, record_rest, rest_name,
 };
 pub(crate) use runs::{depth_of, recipient_of, record_returned};
 pub use session::{SendError, SendLimits, Session, journalled_rows};
@@ -52,3 +55,4 @@ pub use tidegate_core::draft::{
     CampaignDraft, DraftContent, FileLine, InputFault, InputRow, MailOrigin, PartPrice,
     RenderedMessage, TemplatePart, TemplateSource, Templates, TextDraft,
 };
+pub use upload::{Upload, UploadError, UploadReport};

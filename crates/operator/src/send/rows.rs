@@ -95,6 +95,11 @@ impl<'a> InputRows<'a> {
         Ok(())
     }
 
+    /// The bytes of the last row.
+    pub(super) fn bytes(&self) -> usize {
+        self.raw.len()
+    }
+
     /// The columns of a CSV; `None` for JSON, where each row names its own.
     pub fn named_columns(&self) -> Option<Vec<String>> {
         let named = self.columns.iter().filter(|name| !name.is_empty());

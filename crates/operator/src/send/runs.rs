@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::back_pressure::BackPressureLevel;
-use tidegate_core::control::{CANCELLED, Cancel, Control, HoldReason};
+use tidegate_core::control::{CANCELLED, Control, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_core::email::Priority;
 use tidegate_core::format::{count, counted, span};
@@ -157,6 +157,7 @@ fn known_list(run: &Run, wanted: &Run, now: EpochMillis) -> RunError {
         if run.name == wanted.name { String::new() } else { format!("--run {} ", run.name) };
     let go_on = match run.stage {
         RunStage::Done => String::new(),
+        RunStage::Sending if run.uploaded.is_some() => String::new(),
         RunStage::Cancelled => {
             format!("To send to all who have not got it: --rest-of {}. ", run.name)
         }
@@ -169,7 +170,8 @@ fn known_list(run: &Run, wanted: &Run, now: EpochMillis) -> RunError {
 fn taken_over(wanted: Run, journal: Option<&RowRanges>, own: Option<&Run>) -> Run {
     let mut run = match own {
         Some(own) => {
-            Run { sender: wanted.sender, seen: wanted.seen, stage: wanted.stage, ..own.clone() }
+            let Run { sender, seen, stage, .. } = wanted;
+            Run { sender, seen, stage, uploaded: None, ..own.clone() }
         }
         None => wanted,
     };
@@ -334,7 +336,7 @@ impl RunKey {
 }
 
 /// Changes a run that others may write too.
-async fn change_run(
+pub(super) async fn change_run(
     ledger: &impl Runs,
     key: &RunKey,
     change: impl Fn(&mut Run),
@@ -450,29 +452,6 @@ pub async fn record_rest(ledger: &impl Runs, key: &RunKey, rest: &str) -> Result
         }
     })
     .await
-}
-
-/// Cancels what a cancelled run enqueued before it took note: the campaign's cancel moves to `at`, on AWS's clock.
-///
-/// # Errors
-/// [`PortError`] of the ledger.
-pub async fn extend_cancel(
-    ledger: &impl Ledger,
-    campaign: &str,
-    at: EpochMillis,
-) -> Result<(), PortError> {
-    let standing = ledger.read().await?;
-    let extended = |control: &mut Control| {
-        let cancel = control.cancels.get(campaign).copied().filter(|cancel| cancel.at < at);
-        let Some(cancel) = cancel else { return };
-        let holds = control.holds_on(Some(campaign));
-        let hold = holds.and_then(|holds| holds.get(HoldReason::Cancelled));
-        let late = || "what the run enqueued before it took note".to_owned();
-        let detail = hold.map_or_else(late, |hold| hold.detail.clone());
-        control.cancel(campaign, Cancel { at, ..cancel }, &detail);
-    };
-    let (version, control) = (standing.control_version, standing.control);
-    tidegate_delivery::control::change(ledger, version, control, extended).await.map(drop)
 }
 
 /// Reads the depths and counters before a run, for its journal; `tidegate results` compares later

@@ -4,7 +4,7 @@ use serde::Serialize;
 use tidegate_core::counters::{Counter, at_least_0};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::number::real;
-use tidegate_core::runs::{Baseline, RunStage};
+use tidegate_core::runs::{Baseline, RowRanges, RunStage, UploadedRows};
 
 use super::{CampaignStatus, StackFacts};
 use crate::page::{Page, Span, TextTable, Tone, View};
@@ -37,6 +37,9 @@ pub struct RunStatus {
     /// The runs that were begun for its rest.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rest: Vec<String>,
+    /// Of rows that the stack enqueues: which got which version of the template, and which were refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uploaded: Option<UploadedRows>,
 }
 
 /// The runs that are under way or unfinished, and those of the last day, the newest first.
@@ -85,6 +88,7 @@ pub(super) fn runs(facts: &StackFacts, campaigns: &[CampaignStatus]) -> Vec<RunS
                 cancelled,
                 to_come: if is_live { run.left() } else { 0 },
                 rest: run.rest.clone(),
+                uploaded: run.uploaded.clone(),
             });
         }
     }
@@ -104,6 +108,9 @@ impl RunStatus {
             RunStage::Sending | RunStage::Waiting | RunStage::Done => None,
             _ if !self.rest.is_empty() => Some(format!("its rest is run {}", self.rest.join(", "))),
             RunStage::Stopped if left == 0 => None,
+            RunStage::Stopped if self.uploaded.is_some() => {
+                Some("its upload has not ended: the same command with --continue".to_owned())
+            }
             RunStage::Stopped => Some(format!(
                 "{} rows not enqueued: the same command on {} goes on, or anywhere with --continue",
                 count(left),
@@ -148,5 +155,16 @@ pub(super) fn table(runs: &[RunStatus]) -> TextTable {
 impl View for Vec<RunStatus> {
     fn view(&self, page: &mut Page) {
         page.table(table(self));
+        let uploaded = self.iter().filter_map(|run| Some((run, run.uploaded.as_ref()?)));
+        for (run, UploadedRows { versions, refused, .. }) in uploaded {
+            for (version, rows) in versions.iter().filter(|_| versions.len() > 1) {
+                let said = format!("{}: version {version} of the template: rows {rows}", run.name);
+                page.line(Tone::Plain, said);
+            }
+            if !RowRanges::is_empty(refused) {
+                let said = format!("{}: refused by the template: rows {refused}", run.name);
+                page.line(Tone::Warning, said);
+            }
+        }
     }
 }

@@ -33,7 +33,10 @@ pub async fn find(
 ) -> Result<Option<MailInStore>, PortError> {
     let campaigns: Vec<String> = identities.iter().filter_map(Identity::campaign).collect();
     let objects = stored(store).await?.0.into_iter().map(|(name, _)| name);
-    for object in objects.filter(|name| campaigns.contains(&name.campaign)).take(SEARCHED) {
+    // A row is no mail yet.
+    let is_meant =
+        |name: &ObjectName| name.waits != Waits::Rows && campaigns.contains(&name.campaign);
+    for object in objects.filter(is_meant).take(SEARCHED) {
         let Some((bytes, _)) = store.get(&object.to_string()).await? else { continue };
         let mails = unpack(&bytes).unwrap_or_default().into_iter();
         let found = mails.into_iter().find(|(_, envelope)| identities.contains(&envelope.identity));
@@ -59,7 +62,7 @@ impl Explanation {
                 format!("It waits in the store for its time, {}.", time(at)),
                 format!("at {}, unless its campaign is held then", time(at)),
             ),
-            Waits::Deferred => (
+            Waits::Deferred | Waits::Rows => (
                 format!("It is deferred: in the store since {}.", time(at)),
                 "once the level has been clear for ten minutes, the oldest first".to_owned(),
             ),

@@ -128,6 +128,7 @@ impl World {
             id_column: None,
             not_before: None,
             began: EpochMillis::new(1_795_207_000_000),
+            uploaded: false,
             rules: AllowedSenders::everyone().into(),
         };
         let checking = CheckOptions {

@@ -9,11 +9,10 @@ use futures_util::future::join;
 use proptest::prelude::*;
 use tidegate_core::control::{Cancel, Control, Hold, HoldReason};
 use tidegate_core::runs::RunStage;
+use tidegate_delivery::control::extend_cancel;
 use tidegate_delivery::ports::{FailureKind, Ledger as _, Runs as _, StoredRun};
 use tidegate_fakes::{Fault, Operation, Rule};
-use tidegate_operator::send::{
-    KnownList, RunEnd, RunRecord, SendProgress, SendReport, extend_cancel,
-};
+use tidegate_operator::send::{KnownList, RunEnd, RunRecord, SendProgress, SendReport};
 
 use super::world::{Journal, World, checked, draft, recipients};
 

@@ -73,6 +73,7 @@ pub(crate) fn draft() -> CampaignDraft {
         id_column: None,
         not_before: None,
         began: EpochMillis::new(1_795_207_000_000),
+        uploaded: false,
         rules: AllowedSenders::everyone().into(),
     }
 }

@@ -72,7 +72,7 @@ impl TemplatePart {
 }
 
 /// Compiled templates. A missing column is a fault instead of an empty text.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(try_from = "TemplateSources")]
 pub struct Templates {
     #[serde(flatten)]
@@ -85,7 +85,7 @@ pub struct Templates {
 }
 
 /// The templates as they are stored.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct TemplateSources {
     parts: Vec<(TemplatePart, TemplateSource)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -131,6 +131,32 @@ impl Templates {
             names.insert(part.key(), source.name.clone());
         }
         if faults.is_empty() { Ok(Self { sources, environment, names }) } else { Err(faults) }
+    }
+
+    /// These templates with `others` in place of, or beside, those of their parts. A subject that was the title of the
+    /// HTML is the title of the new one, if that has one.
+    ///
+    /// # Errors
+    /// As those of [`Templates::compile`].
+    pub fn replaced(
+        &self,
+        mut others: Vec<(TemplatePart, TemplateSource)>,
+        allowed: &[String],
+    ) -> Result<Self, Vec<InputFault>> {
+        let TemplateSources { parts, allowed: before } = &self.sources;
+        let of = |part| move |named: &&(TemplatePart, TemplateSource)| named.0 == part;
+        let subject = parts.iter().find(of(TemplatePart::Subject));
+        let is_title = subject.is_some_and(|(part, source)| source.name != part.option());
+        let html = others.iter().find(of(TemplatePart::Html));
+        if is_title && !others.iter().any(|(part, _)| *part == TemplatePart::Subject) {
+            let title = html.and_then(|(_, html)| html.title());
+            others.extend(title.map(|title| (TemplatePart::Subject, title)));
+        }
+        let is_kept = |(part, _): &&(TemplatePart, TemplateSource)| {
+            !others.iter().any(|(other, _)| other == part)
+        };
+        let kept: Vec<_> = parts.iter().filter(is_kept).cloned().collect();
+        Self::compile(kept.into_iter().chain(others), &[before.as_slice(), allowed].concat())
     }
 
     /// The name of the template that makes this member of the message.

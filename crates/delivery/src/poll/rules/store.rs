@@ -203,8 +203,9 @@ async fn write<E: Environment>(
         match result {
             Ok(()) => {
                 let counter = match name.waits {
-                    Waits::Deferred => Counter::Deferred,
                     Waits::Timed => Counter::Timed,
+                    // Rows are no mails yet.
+                    Waits::Deferred | Waits::Rows => Counter::Deferred,
                 };
                 ctx.count_for(counter, &name.campaign, name.mails);
                 jobs.extend(receipts.into_iter().map(Job::Delete));

@@ -37,6 +37,8 @@ use crate::stack::OnStack;
       --from 'News <news@example.org>' --list-unsubscribe 'https://example.org/out?t={{ token }}' --yes
   tidegate send november.csv --campaign big --template corrected.html --from news@example.org --rest-of november
       After a cancel: everybody who has not got the mail of run november.
+  tidegate send november.csv --campaign big --template mail.html --from news@example.org --upload
+      The stack sends it: this computer is no longer needed.
   tidegate send users.jsonl --campaign big --template-name welcome --from news@example.org
   tidegate send parcels.csv --campaign first --text parcel.txt --stack texts --price-per-part 0.0075 --dry-run
       Text messages: the columns to_phone and whatever the template names.")]
@@ -59,7 +61,7 @@ pub struct SendArgs {
     #[command(flatten)]
     pub(super) ask: ConfirmArgs,
     /// Look at no stack: check the file, say what it comes to, and send nothing
-    #[arg(long, help_heading = "Stack", conflicts_with_all = ["test", "again", "go_on", "rest_of", "exclude_suppressed"])]
+    #[arg(long, help_heading = "Stack", conflicts_with_all = ["test", "again", "go_on", "rest_of", "exclude_suppressed", "upload"])]
     pub(super) no_stack: bool,
     #[command(flatten)]
     pub(crate) on: OnStack,
@@ -181,6 +183,7 @@ pub(super) struct InputArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run")]
 // More than 12 fields: one for each option.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(super) struct RunArgs {
     /// Show the first N messages, and send nothing
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
@@ -195,6 +198,10 @@ pub(super) struct RunArgs {
     /// Check everything, say what would happen, and send nothing
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Upload the list and the templates to the stack's store, and leave the rest to the stack: it makes the messages and
+    /// keeps the campaign's queue filled for a few minutes
+    #[arg(long, conflicts_with_all = ["journal", "even_if_deferred", "max_wait", "test"])]
+    pub(super) upload: bool,
     /// The run's name [default: the file's name without its ending]
     #[arg(long, value_name = "NAME", value_parser = run_name)]
     pub(super) run: Option<String>,

@@ -6,6 +6,7 @@ mod prepare;
 mod progress;
 mod rest;
 mod texts;
+mod upload;
 
 use std::collections::BTreeMap;
 use std::io::BufReader;
@@ -18,8 +19,7 @@ use crate::send::{
     InputSummary, JournalContents, JournalError, JournalHeader, JournalWriter, Preview,
     PreviewReport, RecipientFilter, RunEnd as RunEnded, RunError, RunRecord, SendError, SendLimits,
     SendPorts, SendReport, Session, TemplatePart, TemplateSource, TestMail, TestMailError,
-    admitted, baseline, check, check_resend, extend_cancel, journalled_rows, read_journal,
-    send_test,
+    admitted, baseline, check, check_resend, journalled_rows, read_journal, send_test,
 };
 use crate::status::{self, StackFacts};
 use crate::steer::Author;
@@ -34,6 +34,7 @@ use tidegate_core::email::{AllowedSenders, Priority};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::in_full;
 use tidegate_core::runs::{Baseline, RUNS_KEPT, RowRanges, Run, RunSender, RunStage};
+use tidegate_delivery::control::extend_cancel;
 use tidegate_delivery::ports::{
     Clock as _, Entropy as _, QueueUrl, Runs as _, StoredRun, SuppressedAddress,
 };
@@ -118,8 +119,9 @@ async fn send_to(
     }
     let prepared = prepared(args, to, &sources, draft, recipients, shell)?;
     try_template(args, &prepared.draft, stack).await?;
+    let store = upload::store(args, stack)?;
     let journal = prepare::journal(args, &campaign.name, &to.run);
-    let rows = journalled(&journal, &prepared)?;
+    let rows = if store.is_some() { None } else { journalled(&journal, &prepared)? };
     let wanted = prepared.wanted.clone();
     let stored = admitted(&to.known, wanted, rows.as_ref(), args.run.wish());
     let enqueued = stored.map_err(not_admitted)?.run.enqueued;
@@ -127,7 +129,10 @@ async fn send_to(
     let Some(estimate) = estimate.await? else {
         return Ok(CommandEnd::Interrupted);
     };
-    let shown = journal.display().to_string();
+    let shown = match &store {
+        Some(_) => "none: the stack enqueues it".to_owned(),
+        None => journal.display().to_string(),
+    };
     let (file, checked, kept) = (&prepared.file, &prepared.checked, ids_kept(stack));
     let plan = DryRun::new(file, &shown, &prepared.header, enqueued, checked, kept, estimate);
     if args.run.dry_run || args.run.preview.is_some() {
@@ -147,6 +152,9 @@ async fn send_to(
         if ended != CommandEnd::Done {
             return Ok(ended);
         }
+    }
+    if let Some(store) = store {
+        return shell.done(&Box::pin(upload::run(args, to, prepared, &store)).await?);
     }
     let report = Box::pin(enqueue(args, to, prepared, &journal, shell)).await?;
     shell.show(&report)?;

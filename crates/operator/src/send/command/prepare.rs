@@ -192,6 +192,8 @@ pub(super) fn draft(
         Some(name) => DraftContent::SesTemplate { name: name.clone(), headers: templates },
         None => DraftContent::Templates(templates),
     };
+    // The stack makes no pointers to large mail.
+    let rules = MessageRules { has_store: rules.has_store && !args.run.upload, ..rules };
     Ok(CampaignDraft {
         campaign: campaign.to_owned(),
         run: run.to_owned(),
@@ -205,6 +207,7 @@ pub(super) fn draft(
         id_column: args.input.id_column.clone(),
         not_before: args.mail.not_before.clone(),
         began: SystemClock::new().wall().into(),
+        uploaded: args.run.upload,
         rules,
     })
 }
