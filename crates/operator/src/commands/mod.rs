@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
+use crate::campaign::CampaignArgs;
 use crate::cancel::CancelArgs;
 use crate::dead::DeadArgs;
 use crate::doctor::DoctorArgs;
@@ -25,8 +26,8 @@ use crate::store::StoreArgs;
 use crate::top::TopArgs;
 use crate::why::command::WhyArgs;
 use crate::{
-    cancel, dead, doctor, exclude, history, limit, plan, relay, results, runs, send, status, steer,
-    store, top, why,
+    campaign, cancel, dead, doctor, exclude, history, limit, plan, relay, results, runs, send,
+    status, steer, store, top, why,
 };
 use completions::{CompletionsArgs, ManArgs};
 use local::LocalArgs;
@@ -47,6 +48,7 @@ pub enum Command {
     Pause(PauseArgs),
     Resume(ResumeArgs),
     Cancel(CancelArgs),
+    Campaign(CampaignArgs),
     Exclude(Box<ExcludeArgs>),
     Lift(LiftArgs),
     Weights(WeightsArgs),
@@ -115,6 +117,7 @@ impl Command {
             Self::Store(args) => Box::pin(store::run(&args, shell)).await,
             Self::Pause(args) => Box::pin(steer::command::pause(&args, shell)).await,
             Self::Resume(args) => Box::pin(steer::command::resume(&args, shell)).await,
+            Self::Campaign(args) => Box::pin(campaign::run(&args, shell)).await,
             Self::Cancel(args) => Box::pin(cancel::run(&args, shell)).await,
             Self::Exclude(args) => Box::pin(exclude::run(&args, shell)).await,
             Self::Lift(args) => Box::pin(steer::command::lift(&args, shell)).await,

@@ -188,6 +188,33 @@ fn a_fault_in_a_title_has_the_line_on_which_that_begins() {
     assert!(fault.as_ref().unwrap_err().starts_with("mail.html:2: {{ nme }}: "), "{fault:?}");
 }
 
+#[test]
+fn a_replaced_template_keeps_the_other_parts_and_a_subject_from_the_title_follows_it() {
+    let html = |text: &str| TemplateSource::new("mail.html", text);
+    let whole = |subject: TemplateSource| {
+        let body = html("<title>Old</title>{{ name }}");
+        let text = (TemplatePart::Text, TemplateSource::new("mail.txt", "Text"));
+        let parts = [(TemplatePart::Subject, subject), (TemplatePart::Html, body), text];
+        Templates::compile(parts, &[]).unwrap()
+    };
+    let row = row(&json!({"name": "Ada"}));
+    let rendered = |templates: &Templates| {
+        let of = |part| templates.render(part, &Columns::of(&row)).unwrap().unwrap();
+        [TemplatePart::Subject, TemplatePart::Html, TemplatePart::Text].map(of)
+    };
+    let new = || vec![(TemplatePart::Html, html("<title>New</title>{{ name }}!"))];
+    let title = whole(html("<title>Old</title>").title().unwrap()).replaced(new(), &[]).unwrap();
+    assert_eq!(rendered(&title), ["New", "<title>New</title>Ada!", "Text"]);
+    let own = whole(TemplateSource::new("--subject", "Own"));
+    let replaced = own.replaced(new(), &[]).unwrap();
+    assert_eq!(rendered(&replaced)[0], "Own");
+    let stored: Templates =
+        serde_json::from_str(&serde_json::to_string(&replaced).unwrap()).unwrap();
+    assert_eq!(rendered(&stored), rendered(&replaced));
+    let wrong = own.replaced(vec![(TemplatePart::Text, TemplateSource::new("t", "{{ x"))], &[]);
+    assert_eq!(wrong.unwrap_err()[0].line, 1);
+}
+
 fn refused(text: &str, allowed: &[&str]) -> Vec<String> {
     let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
     let source = (TemplatePart::Html, TemplateSource::new("mail.html", text));
