@@ -22,7 +22,8 @@ pub struct MailInStore {
     pub cancelled: bool,
 }
 
-/// Looks for a mail under any of `identities`. `None` if the first [`SEARCHED`] objects of their campaigns do not have it.
+/// Looks for a mail under any of `identities`. `None` if the first 500 objects of their campaigns do not
+/// have it.
 ///
 /// # Errors
 /// [`PortError`] if the store does not answer.
