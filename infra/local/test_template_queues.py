@@ -255,7 +255,10 @@ class StoreBucket(unittest.TestCase):
         self.assertNotIn("VersioningConfiguration", self.bucket)
         rules = self.bucket["LifecycleConfiguration"]["Rules"]
         expiring = [rule for rule in rules if any("Expiration" in key for key in rule)]
-        self.assertEqual([rule["Prefix"] for rule in expiring], ["store/progress/", "store/large/"])
+        folders = [f"store/{folder}/" for folder in ("progress", "large", "rows", "runs")]
+        self.assertEqual([rule["Prefix"] for rule in expiring], folders)
+        # No mail waits for longer than 365 days in the store and 14 on a queue.
+        self.assertTrue(all(rule["ExpirationInDays"] > 379 for rule in expiring))
 
     def test_it_refuses_what_does_not_come_by_tls(self) -> None:
         policy = stack().resources["StoreBucketPolicy"]

@@ -14,7 +14,9 @@ use crate::mark::{shows_mark, with_break_out, with_mark};
 use crate::written;
 
 /// The members that `docs/messages.md` names; all others are unknown.
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 22] = [
+    "stored",
+    "not_before",
     "to_address",
     "from_address",
     "body",
@@ -166,6 +168,7 @@ fn nothing_unknown(body: &Value) {
     check(body, &KNOWN);
     check(&body["template"], &["name", "data"]);
     check(&body["list_unsubscribe"], &["url", "mailto"]);
+    check(&body["stored"], &["name", "bytes"]);
     for file in body["attachments"].as_array().into_iter().flatten() {
         check(file, &["name", "content_type", "content", "content_id", "disposition"]);
     }

@@ -37,6 +37,10 @@ struct Long<'a> {
     template: Option<Template<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored: Option<Stored<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_before: Option<String>,
     #[serde(skip_serializing_if = "<[Header]>::is_empty", serialize_with = "in_order")]
     headers: &'a [Header],
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -53,6 +57,12 @@ struct Long<'a> {
 struct Template<'a> {
     name: &'a str,
     data: Box<RawValue>,
+}
+
+#[derive(Serialize)]
+struct Stored<'a> {
+    name: &'a str,
+    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -110,6 +120,11 @@ pub(crate) fn write(email: &Email) -> Result<String, serde_json::Error> {
         html,
         template,
         raw: email.raw().map(RawMail::base64),
+        stored: match &email.content {
+            Content::Stored(stored) => Some(Stored { name: &stored.name, bytes: stored.bytes }),
+            _ => None,
+        },
+        not_before: email.not_before.map(|at| at.to_string()),
         headers: &email.own_headers,
         attachments: email.attachments.iter().map(file).collect(),
         configuration_set: email.configuration_set.as_deref(),

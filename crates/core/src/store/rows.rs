@@ -175,7 +175,9 @@ mod tests {
                 }
                 let open: Vec<usize> =
                     (0..rows.len()).filter(|line| !progress.has(*line)).take(enqueued).collect();
-                open.into_iter().for_each(|line| progress.note(line));
+                for line in open {
+                    progress.note(line);
+                }
                 killed = in_flight;
             }
         }
@@ -184,7 +186,7 @@ mod tests {
         fn a_row_reads_back_as_it_was(text in ".*", number in any::<i64>(), row in any::<u64>()) {
             let columns = [("to".to_owned(), text.into()), ("n".to_owned(), number.into())].into();
             let row = StoredRow { row, line: 7, columns };
-            prop_assert_eq!(unpack_rows(&pack(&[row.clone()]).unwrap()).unwrap(), [row]);
+            prop_assert_eq!(unpack_rows(&pack(std::slice::from_ref(&row)).unwrap()).unwrap(), [row]);
         }
     }
 
