@@ -253,7 +253,7 @@ export TIDEGATE_PROMTOOL = $(PROMTOOL)
 export TIDEGATE_REDIS_SERVER = $(REDIS_SERVER)
 CARGO_TEST = cargo test --profile local --locked --workspace
 # A test compares the suites with those that there are.
-UNIT_SUITES := architecture command contract_aws contract_memory corpus email poller_logs replay results sandbox \
+UNIT_SUITES := architecture command contract_aws contract_memory corpus email poller_logs refill results sandbox \
   send start suggestions wire
 COMPUTING_SUITES := simulation simulator
 END_TO_END_SUITES := bucket end_to_end
