@@ -143,6 +143,8 @@ fn object(campaign: &str, number: usize, mails: u64) -> Vec<u8> {
 }
 
 const OBJECTS: [u64; 3] = [25, 1, 12];
+/// One of three groups.
+const LARGE: [u64; 3] = [230, 1, 12];
 /// Mails that are sent before their progress is written.
 const GROUP: usize = 100;
 
@@ -169,7 +171,7 @@ async fn killed_at_any_call_nothing_is_lost_and_at_most_one_group_is_brought_bac
     let mut calls = 0;
     for after in [false, true] {
         for nth in 1.. {
-            let world = World::new(&OBJECTS).await;
+            let world = World::new(&LARGE).await;
             let fault = if after { Fault::HangAfter } else { Fault::HangBefore };
             world.faults.add(Rule::new(fault).nth(nth));
             if !world.kill().await {
@@ -185,7 +187,7 @@ async fn killed_at_any_call_nothing_is_lost_and_at_most_one_group_is_brought_bac
             // Before its progress is written a group, or some batches of it, stand there that nobody knows of.
             let is_between = matches!(struck, Operation::ReplaceObject | Operation::Send);
             let twice = if is_between { GROUP } else { twice };
-            world.assert_all_back(&OBJECTS, twice, &format!("call {nth} ({struck:?})"));
+            world.assert_all_back(&LARGE, twice, &format!("call {nth} ({struck:?})"));
         }
     }
     assert!(calls > 30, "{calls} calls");
@@ -195,14 +197,14 @@ async fn killed_at_any_call_nothing_is_lost_and_at_most_one_group_is_brought_bac
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_lost_anywhere_costs_at_most_one_group_twice() {
     for nth in 1.. {
-        let world = World::new(&OBJECTS).await;
+        let world = World::new(&LARGE).await;
         world.faults.add(Rule::new(Fault::After(FailureKind::TimedOut)).nth(nth));
         if world.bring_back("ada", u64::MAX).await.0.is_ok() {
             break;
         }
         world.universe.sleep_until(world.universe.now() + LONG).await;
         world.bring_back("ada", u64::MAX).await.0.unwrap();
-        world.assert_all_back(&OBJECTS, GROUP, &format!("call {nth}"));
+        world.assert_all_back(&LARGE, GROUP, &format!("call {nth}"));
     }
 }
 
@@ -271,4 +273,23 @@ async fn what_has_nowhere_to_go_is_said_and_left() {
         "{why:?}"
     );
     assert_eq!(world.kept.contents().len(), 3);
+}
+
+/// Regression: the first of them ended the run, and no campaign got its mail.
+#[tokio::test(start_paused = true)]
+async fn an_object_or_a_queue_that_fails_keeps_no_other_mail_back() {
+    let mut world = World::new(&OBJECTS).await;
+    let small = QueueUrl::new("memory://small");
+    world.memory.create(&small, QueueSettings::default());
+    for (campaign, queue) in [("small", small.clone()), ("gone", QueueUrl::new("memory://gone"))] {
+        world.destinations.queues.insert(campaign.to_owned(), queue);
+        let timed = name(campaign, 1, 2).to_string().replace("deferred/", "timed/");
+        world.kept.put(&timed, object(campaign, 1, 2)).await.unwrap();
+    }
+    world.kept.put(&name("big", 0, 25).progress_key(), b"no progress".to_vec()).await.unwrap();
+    let (result, done) = world.bring_back("ada", u64::MAX).await;
+    let error = result.unwrap_err();
+    assert!(error.resource.starts_with("progress/deferred/20261120T203600Z.big"), "{error}");
+    assert_eq!(done.campaigns, [("big".to_owned(), 13), ("small".to_owned(), 2)].into());
+    assert_eq!(world.kept.contents().len(), 2, "what failed stays");
 }

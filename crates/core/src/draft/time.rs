@@ -14,6 +14,19 @@ pub(super) const ZONE: &str = "time_zone";
 const ALLOWED: &str = "must be a time with its zone, such as 2026-12-24T09:00+01:00; beside a column time_zone also \
                        2026-12-24T09:00, or local 09:00 for the next such time there";
 
+/// A spreadsheet's `9:00` as `09:00`.
+fn two_digits(text: &str) -> String {
+    let mut text = text.to_owned();
+    let is_digit = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+    if let Some(hour) = text.find(':').and_then(|colon| colon.checked_sub(1))
+        && is_digit(hour)
+        && !hour.checked_sub(1).is_some_and(is_digit)
+    {
+        text.insert(hour, '0');
+    }
+    text
+}
+
 /// Reads a time as it stands in a list or an option.
 ///
 /// `local 09:00` is the first 09:00 in the zone after `now`. Of a local time that is left out as clocks go forward, the
@@ -26,6 +39,7 @@ pub(super) fn read(
     zone: Option<&str>,
     now: EpochMillis,
 ) -> Result<EpochMillis, String> {
+    let text = &two_digits(text);
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return millis(at);
     }
@@ -40,9 +54,13 @@ pub(super) fn read(
     at.ok_or(ALLOWED.to_owned()).and_then(millis)
 }
 
+/// A zone by its name, or by its distance from UTC. The parser would read `UTC+1` as POSIX does: an hour west of UTC, where
+/// people mean east.
 fn zone_of(name: &str) -> Result<TimeZone, String> {
     static PARSER: DateTimeParser = DateTimeParser::new();
-    PARSER.parse_time_zone(name).map_err(|_| {
+    let is_offset = name.starts_with(['+', '-']);
+    let zone = if is_offset { PARSER.parse_time_zone(name) } else { TimeZone::get(name) };
+    zone.map_err(|_| {
         format!("needs a zone such as Europe/Berlin or +01:00 in the column {ZONE}, not {name:?}")
     })
 }
@@ -79,6 +97,8 @@ mod tests {
             ("2026-12-24T09:00:30", Some("-05:00"), "2026-12-24T14:00:30.000Z"),
             ("2026-12-24", Some("America/New_York"), "2026-12-24T05:00:00.000Z"),
             ("local 09:00", Some("Europe/Berlin"), "2026-11-29T08:00:00.000Z"),
+            ("local 9:00", Some("europe/berlin"), "2026-11-29T08:00:00.000Z"),
+            ("2026-12-24 9:00", Some("GMT"), "2026-12-24T09:00:00.000Z"),
             ("local 13:01", Some("Europe/Berlin"), "2026-11-28T12:01:00.000Z"),
             ("local 09:00", Some("America/Los_Angeles"), "2026-11-28T17:00:00.000Z"),
             // Left out as clocks go forward, and twice as they go back.
@@ -104,10 +124,9 @@ mod tests {
         ] {
             assert_eq!(read(text, zone, NOON).unwrap_err(), ALLOWED, "{text}");
         }
-        let error = read("2026-12-24T09:00", Some("Berlin"), NOON).unwrap_err();
-        assert!(
-            error.contains("Europe/Berlin or +01:00") && error.contains("\"Berlin\""),
-            "{error}"
-        );
+        for zone in ["Berlin", "UTC+1", "GMT+01:00", "CET-1CEST", "1"] {
+            let error = read("2026-12-24T09:00", Some(zone), NOON).unwrap_err();
+            assert!(error.contains("Europe/Berlin or +01:00") && error.contains(zone), "{error}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use futures_util::stream::{self, StreamExt as _};
 use serde::Serialize;
 use tidegate_core::config::{Campaign, queue_key};
 use tidegate_core::counters::Counter;
@@ -147,14 +147,14 @@ pub struct RefillPorts<'a, S, Q, C> {
 /// error and if this future is dropped.
 ///
 /// # Errors
-/// [`PortError`] if the store or a queue does not answer. A later call continues with the rest.
+/// The first [`PortError`] of an object, after the others, or that of the list. A later call continues with the rest.
 pub async fn bring_back<S: Store, Q: Queues, C: Clock>(
     site: RefillPorts<'_, S, Q, C>,
     bounds: &Bounds,
     done: &RefCell<BroughtBack>,
 ) -> Result<(), PortError> {
     let (mut objects, listed_all) = site.due(bounds, done).await?;
-    let Rooms { rooms, full } = site.rooms(bounds, &objects).await?;
+    let Rooms { rooms, full } = site.rooms(bounds, &objects).await;
     let has_rows = objects.iter().any(|object| object.waits == Waits::Rows);
     objects.retain(|object| object.waits != Waits::Rows || !full.contains(&object.campaign));
     // A chunk stays until the ledger knows of it: so there is more to do as long as there is one.
@@ -166,22 +166,26 @@ pub async fn bring_back<S: Store, Q: Queues, C: Clock>(
     for (object, portion) in objects.into_iter().zip(portions).filter(|(_, portion)| *portion > 0) {
         campaigns.entry(object.campaign.clone()).or_default().push((object, portion));
     }
+    let failed = RefCell::new(None);
     let fill = async |objects: Vec<(ObjectName, u64)>| {
         for (object, portion) in objects {
             if site.is_over(bounds) {
                 break;
             }
-            if let Some(why) = site.object(&object, portion, bounds, done).await? {
-                let (object, campaign) = (object.to_string(), object.campaign);
-                done.borrow_mut().left.push(LeftObject { object, campaign, why });
+            match site.object(&object, portion, bounds, done).await {
+                Ok(None) => {}
+                Ok(Some(why)) => {
+                    let (object, campaign) = (object.to_string(), object.campaign);
+                    done.borrow_mut().left.push(LeftObject { object, campaign, why });
+                }
+                // It may be this object alone: the others go on.
+                Err(error) => drop(failed.borrow_mut().get_or_insert(error)),
             }
         }
-        Ok(())
     };
-    let all = stream::iter(campaigns.into_values().map(Ok));
-    all.try_for_each_concurrent(AT_ONCE, fill).await?;
+    stream::iter(campaigns.into_values()).for_each_concurrent(AT_ONCE, fill).await;
     done.borrow_mut().through = through && !site.is_over(bounds);
-    Ok(())
+    failed.into_inner().map_or(Ok(()), Err)
 }
 
 /// The room on campaigns' queues.
@@ -288,31 +292,37 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
         }
     }
 
-    /// The room on the queues of the campaigns with timed mail and rows.
-    async fn rooms(&self, bounds: &Bounds, objects: &[ObjectName]) -> Result<Rooms, PortError> {
-        let Some(mails_a_second) = bounds.mails_a_second else { return Ok(Rooms::default()) };
+    /// The room on the queues of the campaigns with timed mail and rows; none where a queue does not answer.
+    async fn rooms(&self, bounds: &Bounds, objects: &[ObjectName]) -> Rooms {
+        let Some(mails_a_second) = bounds.mails_a_second else { return Rooms::default() };
         let by_room = objects.iter().filter(|object| object.waits != Waits::Deferred);
         let campaigns: BTreeSet<&str> = by_room.map(|object| object.campaign.as_str()).collect();
         let Destinations { queues, weights, .. } = self.destinations;
         let weight = |campaign: &str| weights.get(campaign).copied().unwrap_or(1);
         let sum: u64 = campaigns.iter().map(|campaign| weight(campaign)).sum();
         let room = async |campaign: &str| {
-            let mut depth = 0;
+            let mut depth = 0_u64;
             for key in Priority::ALL.map(|priority| queue_key(campaign, priority)) {
-                if let Some(queue) = queues.get(&key) {
-                    depth += self.queues.depth(queue).await?.all();
-                }
+                let Some(queue) = queues.get(&key) else { continue };
+                depth = match self.queues.depth(queue).await {
+                    Ok(found) => depth.saturating_add(found.all()),
+                    Err(error) => {
+                        let error = &error as &dyn std::error::Error;
+                        tracing::warn!(campaign, error, "its queue is not filled from the store");
+                        u64::MAX
+                    }
+                };
             }
             let share = real(weight(campaign)) / real(sum.max(1));
             let of = |depth| room(depth, mails_a_second, share);
-            Ok::<_, PortError>((campaign.to_owned(), of(depth), of(0)))
+            (campaign.to_owned(), of(depth), of(0))
         };
         let all = stream::iter(campaigns).map(room).buffer_unordered(AT_ONCE);
-        let found: Vec<(String, u64, u64)> = all.try_collect().await?;
+        let found: Vec<(String, u64, u64)> = all.collect().await;
         let full = found.iter().filter(|(_, room, whole)| room * 2 <= *whole);
         let full = full.map(|(campaign, ..)| campaign.clone()).collect();
         let rooms = found.into_iter().map(|(campaign, room, _)| (campaign, room)).collect();
-        Ok(Rooms { rooms, full })
+        Rooms { rooms, full }
     }
 
     /// Brings up to `portion` mails of one object back. Returns the reason if it is left, else `None`.

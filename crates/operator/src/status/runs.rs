@@ -65,6 +65,8 @@ pub(super) fn runs(facts: &StackFacts, campaigns: &[CampaignStatus]) -> Vec<RunS
         let cancelled = since(ended.cancelled, run.before.cancelled);
         let cancelled = cancelled.max(run.returned.count()).min(gone);
         let failed = since(ended.dead, run.before.dead).min(gone - cancelled);
+        // What is on its way or in the store is neither on the campaign's queues nor sent.
+        let sent = since(sum(Counter::Sent), run.before.sent).min(gone - cancelled - failed);
         if run.before.queued == 0 {
             // All that came before it was settled when it began: later sums are not theirs.
             until.insert(&run.campaign, run.before);
@@ -83,7 +85,7 @@ pub(super) fn runs(facts: &StackFacts, campaigns: &[CampaignStatus]) -> Vec<RunS
                 rows: run.input.rows,
                 enqueued: run.enqueued,
                 waiting,
-                sent: gone - cancelled - failed,
+                sent,
                 failed,
                 cancelled,
                 to_come: if is_live { run.left() } else { 0 },

@@ -438,3 +438,19 @@ fn a_hold_by_a_mail_names_it_and_says_what_it_means() {
     assert!(hold.detail.ends_with(&format!("to ***@example.com; ids {id}")), "{}", hold.detail);
     assert!(page(&facts).contains(id));
 }
+
+/// Regression: mail in the store is on no queue, and was said to be sent.
+#[test]
+fn of_a_run_no_more_is_said_to_be_sent_than_its_campaign_sent_since_it_began() {
+    use tidegate_core::runs::{Baseline, Run, RunInput, RunSender, RunStage};
+    let mut facts = facts();
+    let (input, began) = (RunInput { rows: 3, ..RunInput::default() }, facts.at.into());
+    let sent = facts.standing.counters.get("sent.big").copied().unwrap_or(0);
+    facts.backlogs.clear();
+    let new = Run::new("big", "timed", input, RunSender::default(), began);
+    let before = Baseline { sent, ..Baseline::default() };
+    facts.runs = vec![Run { enqueued: 3, stage: RunStage::Done, before, ..new }];
+    facts.standing.counters.insert("sent.big".to_owned(), sent + 1);
+    let run = Status::of(&facts).runs.remove(0);
+    assert_eq!((run.enqueued, run.waiting, run.sent), (3, 0, 1));
+}
