@@ -103,7 +103,7 @@ impl<Q: Queues> BackPressure<'_, Q> {
         let per_minute = mails_a_second.map_or(0, |rate| whole((rate * 60.0).ceil()));
         let deferred =
             if is_clear { back_pressure.policy.allowance(&figures, per_minute) } else { 0 };
-        Allowance { deferred, mails_a_second }
+        Allowance { deferred, mails_a_second: mails_a_second.unwrap_or(0.0) }
     }
 
     /// The growth of the sums since the run before; `None` if that run is unknown, older than [`SUMS_KEPT`],

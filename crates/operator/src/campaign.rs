@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use tidegate_core::channel::MessageRules;
 use tidegate_core::draft::{CampaignDraft, DraftContent, InputFault, TemplatePart, TemplateSource};
 use tidegate_core::runs::RUNS_KEPT;
 use tidegate_delivery::ports::{Clock as _, History as _, Runs as _};
@@ -106,8 +105,7 @@ pub(crate) async fn run(args: &CampaignArgs, shell: &Shell) -> Result<CommandEnd
         let said = "this stack has no store: its functions have no TIDEGATE_STORE";
         CommandError::Input(said.to_owned())
     })?;
-    // The stack makes no pointers to large mail.
-    let rules = MessageRules { has_store: false, ..stack.poller.rules.clone() };
+    let rules = stack.poller.rules.clone();
     let changed = |mut draft: CampaignDraft| {
         match &mut draft.content {
             DraftContent::Templates(of) => *of = of.replaced(sources, &args.allow)?,

@@ -1,26 +1,20 @@
-//! Runs `tidegate store`: lists the mail in the store, or releases deferred mail.
+//! Runs `tidegate store`: lists the mail in the store.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
-use tidegate_adapters::aws::SystemEntropy;
 use tidegate_adapters::aws::stack::Stack;
-use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::format::{bytes, count, counted, span};
 use tidegate_core::identity::EpochMillis;
-use tidegate_core::store::refill::due_until;
 use tidegate_core::store::{ObjectName, Waits};
 use tidegate_core::{Timestamp, Window};
-use tidegate_delivery::ports::{Clock as _, Entropy as _, PortError, Store};
-use tidegate_delivery::schedule::refill::{
-    Bounds, BroughtBack, Destinations, RefillPorts, Why, bring_back, progress,
-};
+use tidegate_delivery::ports::{Clock as _, PortError, Store};
+use tidegate_delivery::schedule::refill::progress;
 
 use crate::page::{Page, TextTable, Tone, View};
-use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
+use crate::shell::{CommandEnd, CommandError, Shell};
 use crate::stack::OnStack;
 
 /// Objects whose progress is asked for at once.
@@ -130,14 +124,6 @@ pub(crate) async fn stored(
     Ok((objects, strange))
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ReleaseReport {
-    /// The mails that were brought back, and those that were left.
-    #[serde(flatten)]
-    pub done: BroughtBack,
-    pub interrupted: bool,
-}
-
 impl View for StoreList {
     fn view(&self, page: &mut Page) {
         if self.all.objects == 0 {
@@ -186,84 +172,17 @@ impl StoreList {
     }
 }
 
-impl View for ReleaseReport {
-    fn view(&self, page: &mut Page) {
-        let done = &self.done;
-        let mails = counted(done.mails, "message");
-        let tone = if done.is_all() { Tone::Good } else { Tone::Plain };
-        page.line(tone, format!("{mails} brought back to their queues"));
-        let mut table = TextTable::new(["campaign", "messages"]).right(1);
-        for (name, mails) in &done.campaigns {
-            table.row([name.clone(), count(*mails)]);
-        }
-        if !done.campaigns.is_empty() {
-            page.table(table);
-        }
-        for left in &done.left {
-            let why = match &left.why {
-                Why::NoCampaign => format!("there is no campaign {}", left.campaign),
-                Why::Held => format!("the campaign {} is held", left.campaign),
-                Why::Taken => "another process brings it back now".to_owned(),
-                Why::Unreadable(said) => said.clone(),
-                Why::Refused(code) => format!("the queue refused some of it ({code})"),
-            };
-            page.line(Tone::Warning, format!("left: {}: {why}", left.object));
-        }
-        if self.interrupted {
-            page.line(Tone::Warning, "interrupted: run the same command again to continue");
-        } else if !done.through {
-            page.line(Tone::Faint, "the limit was reached; there is more");
-        }
-    }
-}
-
-/// Show the mail in the store, or release deferred mail
+/// Show the mail in the store
 ///
-/// Without a command it is listed, by campaign and by what it waits for: timed mail for its `not_before`, deferred mail
-/// for the level to be clear, or for its campaign's limit to begin again. The scheduler brings it back to its queue in
-/// time: deferred mail, the oldest first, once the level has been clear for ten minutes.
+/// It is listed by campaign and by what it waits for: timed mail for its `not_before`, deferred mail for the level to be
+/// clear or for its campaign's limit to begin again, rows of a list for room on their queue. The scheduler brings it back
+/// to its queue in time: deferred mail, the oldest first, once the level has been clear for ten minutes.
 ///
-/// Exit code: 0; 2 where the stack has no store; 3 where the stack or S3 cannot be reached. `release` has more.
+/// Exit code: 0; 2 where the stack has no store; 3 where the stack or S3 cannot be reached.
 #[derive(Clone, Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub struct StoreArgs {
-    #[command(subcommand)]
-    command: Option<StoreCommand>,
     #[command(flatten)]
     pub(crate) on: OnStack,
-}
-
-#[derive(Clone, Debug, Subcommand)]
-enum StoreCommand {
-    /// Show what waits, by campaign
-    List,
-    /// Bring deferred mail back to its campaigns' queues now, the oldest first
-    Release(ReleaseArgs),
-}
-
-/// Bring deferred mail back to its campaigns' queues now, the oldest first
-///
-/// Timed mail stays until its time. Killed anywhere it loses nothing, and the same command goes on where it was. While
-/// the level is above clear nothing is brought back: it would be deferred again.
-///
-/// Exit code: 0 all that was meant is back; 1 some was left, or the level is above clear; 2 an option is
-/// wrong or there is no store; 3 a service failed, run it again; 4 not confirmed; 130 interrupted.
-#[derive(Clone, Debug, Args)]
-#[command(after_help = "Examples:
-  tidegate store release                            all of it, after asking
-  tidegate store release --campaign big --limit 1000 --yes")]
-struct ReleaseArgs {
-    /// Of this campaign alone
-    #[arg(long, value_name = "NAME")]
-    campaign: Option<String>,
-    /// So many mails at most
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    limit: Option<u64>,
-    /// Bring it back whatever the level: what is deferred by then is deferred again
-    #[arg(long)]
-    even_if_deferred: bool,
-    #[command(flatten)]
-    ask: ConfirmArgs,
 }
 
 pub(crate) async fn run(args: &StoreArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
@@ -273,69 +192,9 @@ pub(crate) async fn run(args: &StoreArgs, shell: &Shell) -> Result<CommandEnd, C
         CommandError::Input(said.to_owned())
     })?;
     let store = stack.clients().store(location.clone());
-    let (standing, campaigns) = stack.standing().await?;
-    let names: Vec<String> = campaigns.iter().map(|campaign| campaign.name.clone()).collect();
-    let clock = stack.clock();
-    let location = location.to_string();
-    let listed = || list(&store, &location, &names, clock.wall().into());
-    let Some(StoreCommand::Release(args)) = &args.command else {
-        return shell.done(&listed().await?);
-    };
-    if let Some(unknown) = args.campaign.as_ref().filter(|name| !names.contains(name)) {
-        let known = names.join(", ");
-        return Err(CommandError::Input(format!(
-            "there is no campaign {unknown}; there is {known}"
-        )));
-    }
-    let level = standing.control.level(clock.wall().into());
-    if level > BackPressureLevel::Clear && !args.even_if_deferred {
-        let said =
-            format!("The level is {level}: what is brought back now would be deferred again.");
-        shell.output.remark(Tone::Warning, said);
-        return Ok(CommandEnd::ProblemsFound);
-    }
-    let listed = listed().await?;
-    let of_meant = |name: &String| args.campaign.as_ref().is_none_or(|meant| meant == name);
-    let meant = listed.campaigns.iter().filter(|(name, _)| of_meant(name));
-    let deferred: u64 =
-        meant.filter_map(|(_, of)| of.get(&Waits::Deferred)).map(|stored| stored.mails).sum();
-    let mails = args.limit.map_or(deferred, |limit| limit.min(deferred));
-    let question = format!("Bring {} back to their queues?", counted(mails, "message"));
-    if mails > 0
-        && let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await?
-    {
-        return Ok(ended);
-    }
-    let destinations = Destinations::of(&campaigns, &standing, clock.wall());
-    let (queues, me) = (stack.queues(), SystemEntropy.token());
-    let site = RefillPorts {
-        store: &store,
-        queues: &queues,
-        clock: &clock,
-        destinations: &destinations,
-        me: &me,
-    };
-    let bounds = Bounds {
-        deferred: args.limit.unwrap_or(u64::MAX),
-        // What the scheduler brings back anyway.
-        timed: due_until(clock.wall()),
-        mails_a_second: None,
-        until: None,
-        campaign: args.campaign.clone(),
-    };
-    let done = RefCell::default();
-    let (ended, interrupted) = tokio::select! {
-        ended = bring_back(site, &bounds, &done) => (ended, false),
-        () = shell.interrupted() => (Ok(()), true),
-    };
-    let report = ReleaseReport { done: done.take(), interrupted };
-    shell.show(&report)?;
-    ended?;
-    Ok(match report {
-        ReleaseReport { interrupted: true, .. } => CommandEnd::Interrupted,
-        ReleaseReport { done, .. } if done.left.is_empty() => CommandEnd::Done,
-        ReleaseReport { .. } => CommandEnd::ProblemsFound,
-    })
+    let names: Vec<String> = stack.standing().await?.1.into_iter().map(|c| c.name).collect();
+    let now = stack.clock().wall().into();
+    shell.done(&list(&store, &location.to_string(), &names, now).await?)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::Timestamp;
+use tidegate_core::email::split;
 use tidegate_core::memory::Memory;
 use tidegate_delivery::ports::{FailureKind, Store as _};
 use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
@@ -226,5 +227,22 @@ async fn a_poller_killed_at_any_step_of_a_large_mail_loses_nothing() {
                 assert!(world.is_drained() && world.dead_letters().is_empty(), "{case}");
             }
         }
+    }
+}
+
+/// Regression: the second copy of a mail that was sent became a dead letter, as its object is gone.
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_a_large_mail_that_was_sent_is_deleted_by_its_mark() {
+    for merge in MODES {
+        let world = World::new(settings(20.0, merge).variable("TIDEGATE_DEDUPLICATION", "park"));
+        let mail = large("doubled", 2_000);
+        world.put_large("big", &mail).await;
+        world.run(10).await;
+        assert_eq!((world.accepted().len(), objects(&world).await.len()), (1, 0));
+        let pointer = split(&mail.body(), "doubled").unwrap().pointer;
+        world.put_raw("big", &[produced(pointer)]).await;
+        world.run(30).await;
+        assert_eq!((world.accepted().len(), world.dead_letters().len()), (1, 0));
+        assert!(world.is_drained());
     }
 }

@@ -2,10 +2,12 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests: a panic is a finding")]
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tidegate_core::Window;
+use tidegate_core::channel::MessageRules;
 use tidegate_core::control::{Cancel, Hold, HoldReason};
 use tidegate_core::draft::{
     CampaignDraft, DraftContent, MailOrigin, TemplatePart, TemplateSource, Templates,
@@ -44,13 +46,13 @@ fn draft(campaign: &str, version: &str) -> CampaignDraft {
         priority: None,
         tags: BTreeMap::new(),
         configuration_set: Some(version.to_owned()),
-        content: DraftContent::Templates(templates("Dear {{ name }}, news.")),
+        content: DraftContent::Templates(templates("Dear {{ name }}, news {{ number }}.")),
         to_column: None,
         id_column: None,
         not_before: None,
         began: EpochMillis::new(0),
         uploaded: true,
-        rules: AllowedSenders::everyone().into(),
+        rules: MessageRules { has_store: true, ..AllowedSenders::everyone().into() },
     }
 }
 
@@ -61,7 +63,11 @@ fn list(rows: u64) -> String {
 }
 
 async fn upload(world: &World, campaign: &str, rows: u64) -> UploadReport {
-    let (draft, list) = (draft(campaign, "v1"), list(rows));
+    upload_list(world, campaign, list(rows)).await
+}
+
+async fn upload_list(world: &World, campaign: &str, list: String) -> UploadReport {
+    let draft = draft(campaign, "v1");
     let checking = CheckOptions {
         format: FORMAT,
         max_faults: 1,
@@ -72,7 +78,8 @@ async fn upload(world: &World, campaign: &str, rows: u64) -> UploadReport {
     };
     let checked = check(&draft, "in.csv", list.as_bytes(), checking, |_, _| {}).unwrap();
     let clock = world.universe.clock();
-    let input = RunInput { list: checked.sha256.clone(), message: "m".to_owned(), rows };
+    let (list_hash, message) = (checked.sha256.clone(), "m".to_owned());
+    let input = RunInput { list: list_hash, message, rows: checked.rows };
     let sender = RunSender { token: "ada".to_owned(), ..RunSender::default() };
     let run = Run::new(campaign, "november", input, sender, clock.wall().into());
     let stored = StoredRun { version: 0, run };
@@ -122,7 +129,7 @@ async fn each_row_gets_its_mail_at_the_quotas_pace_and_the_queue_holds_minutes_o
         world.run(60).await;
         let report = upload(&world, "big", 5_000).await;
         assert_eq!((report.rows, world.store.contents().len()), (5_000, 3));
-        let deepest = std::cell::Cell::new(0);
+        let deepest = Cell::new(0);
         let watch = async |_: Window| {
             for _ in 0..60 {
                 deepest.set(deepest.get().max(world.contents("big").len()));
@@ -255,4 +262,35 @@ async fn a_cancel_ends_the_run_and_a_pause_keeps_its_rows_where_they_are() {
     let small = run(&world, "small").await;
     assert!(small.enqueued <= paused + 14 * 180, "{small:?}");
     assert_eq!(small.stage, RunStage::Sending);
+}
+
+/// Regression: the check refused a row whose message is too large for SQS. A killed scheduler enqueues such a row twice, and
+/// the second copy became a dead letter without content.
+#[tokio::test(start_paused = true)]
+async fn a_row_whose_message_is_too_large_for_a_queue_goes_by_the_store() {
+    for merge in crate::MODES {
+        let world = World::new(settings(14.0, merge).variable("TIDEGATE_DEDUPLICATION", "park"));
+        let large = "news ".repeat(300_000);
+        upload_list(&world, "big", format!("{},{large}\n", list(3).trim_end_matches(",3"))).await;
+        // Of the chunk's progress the second write comes after the messages.
+        let killed = Rule::new(Fault::HangBefore).on(Operation::ReplaceObject).at("progress/rows");
+        world.faults.add(killed.nth(3));
+        let objects = Cell::new(0);
+        let script = async |_| {
+            for second in 0..200 {
+                let found = world.store.list("large", None).await.unwrap().objects.len();
+                objects.set(objects.get().max(found));
+                if second == 90 {
+                    world.crash();
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        world.play(200, script).await;
+        assert!(!world.faults.strikes().is_empty(), "nobody was killed");
+        until_done(&world, "big", 20).await;
+        assert_eq!((sent(&world)["v1"].count(), objects.get()), (3, 1));
+        assert_eq!(world.store.contents(), [], "nothing stays in the store");
+        world.assert_clean();
+    }
 }

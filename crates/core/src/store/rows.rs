@@ -95,6 +95,7 @@ impl StoredDrafts {
         let mut stored: Self = serde_json::from_str(&unpacked(bytes)?)
             .map_err(|source| Unreadable::StoredMail { line: 1, source })?;
         for draft in &mut stored.drafts {
+            draft.rules.has_store = true;
             if matches!(draft.content, DraftContent::Text(_)) {
                 draft.rules.channel = Channel::Sms;
             }
@@ -119,13 +120,13 @@ pub fn run_of(token: &str) -> &str {
 }
 
 impl Progress {
-    /// Gives each row of a chunk a version, and says whether one has another than before. Rows that are enqueued keep
+    /// Gives each row of a chunk, by its number, a version, and says whether one has another than before. Rows that are enqueued keep
     /// theirs. So do the first `may_have_gone` others: a run that was killed may have enqueued them. The rest gets
     /// `current`.
-    pub fn bind(&mut self, rows: &[StoredRow], may_have_gone: usize, current: u32) -> bool {
+    pub fn bind(&mut self, rows: &[u64], may_have_gone: usize, current: u32) -> bool {
         let before = std::mem::take(&mut self.versions);
         let mut open = 0;
-        for (line, StoredRow { row, .. }) in rows.iter().enumerate() {
+        for (line, row) in rows.iter().enumerate() {
             let is_open = !self.has(line);
             open += usize::from(is_open);
             let bound = version_of(&before, *row).filter(|_| !is_open || open <= may_have_gone);
@@ -146,17 +147,13 @@ mod tests {
 
     use super::*;
 
-    fn rows(numbers: impl Iterator<Item = u64>) -> Vec<StoredRow> {
-        numbers.map(|row| StoredRow { row, line: row + 1, columns: BTreeMap::new() }).collect()
-    }
-
     proptest! {
         #[test]
         fn a_row_that_was_or_may_have_been_enqueued_keeps_its_version_and_the_others_get_the_current_one(
             steps in proptest::collection::vec((any::<bool>(), 0_usize..30, 0_usize..15), 1..8),
             left_out in proptest::collection::btree_set(0_u64..60, 0..20),
         ) {
-            let rows = rows((1..60).filter(|row| !left_out.contains(row)));
+            let rows: Vec<u64> = (1..60).filter(|row| !left_out.contains(row)).collect();
             let mut progress = Progress::default();
             // Those of the killed run are the first that were open.
             let (mut killed, mut current) = (0, 1);
@@ -166,7 +163,7 @@ mod tests {
                 let changed = progress.bind(&rows, killed, current);
                 prop_assert_eq!(changed, before.versions != progress.versions);
                 let mut open = 0;
-                for (line, StoredRow { row, .. }) in rows.iter().enumerate() {
+                for (line, row) in rows.iter().enumerate() {
                     let was = version_of(&before.versions, *row);
                     open += usize::from(!before.has(line));
                     let kept = before.has(line) || open <= killed && was.is_some();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tidegate_core::draft::CampaignDraft;
-use tidegate_core::email::Priority;
+use tidegate_core::draft::{CampaignDraft, RenderedMessage};
+use tidegate_core::email::{LargeObject, Priority};
 use tidegate_core::identity::{Envelope, EpochMillis};
 use tidegate_core::redact::AddressVisibility;
 use tidegate_core::store::refill::delay;
@@ -27,14 +27,12 @@ pub(super) enum Line {
     Row(StoredRow),
 }
 
-/// The lines of an object, and its rows if it is a chunk of them.
-pub(super) fn lines(
-    bytes: &[u8],
-    is_chunk: bool,
-) -> Result<(Vec<Line>, Vec<StoredRow>), Unreadable> {
+/// The lines of an object, and the numbers of its rows if it is a chunk of them.
+pub(super) fn lines(bytes: &[u8], is_chunk: bool) -> Result<(Vec<Line>, Vec<u64>), Unreadable> {
     if is_chunk {
         let rows = unpack_rows(bytes)?;
-        return Ok((rows.iter().cloned().map(Line::Row).collect(), rows));
+        let numbers = rows.iter().map(|row| row.row).collect();
+        return Ok((rows.into_iter().map(Line::Row).collect(), numbers));
     }
     let mails = unpack(bytes)?.into_iter();
     Ok((mails.map(|mail| Line::Mail(Box::new(mail))).collect(), Vec::new()))
@@ -62,9 +60,10 @@ fn put_back(mail: StoredMail, envelope: Envelope, now: Timestamp) -> Outgoing {
 pub(super) async fn group(
     rest: &mut impl Iterator<Item = (usize, Line)>,
     maker: Option<&RowMaker>,
+    store: &impl Store,
     progress: &mut Progress,
     now: Timestamp,
-) -> Vec<(usize, Outgoing)> {
+) -> Result<Vec<(usize, Outgoing)>, PortError> {
     let (mut group, mut bytes) = (Vec::new(), 0);
     for (line, content) in rest.take(GROUP) {
         let mail = match (content, maker) {
@@ -75,10 +74,15 @@ pub(super) async fn group(
             (Line::Row(row), Some(maker)) => {
                 let number = row.row;
                 let made = maker.message(row, progress).await;
-                if made.is_none() {
-                    progress.refuse(line, number);
+                match &made {
+                    None => progress.refuse(line, number),
+                    // A row's object has the same name each time: a killed run leaves none behind.
+                    Some(RenderedMessage { object: Some(LargeObject { key, bytes }), .. }) => {
+                        store.put(key, bytes.clone()).await?;
+                    }
+                    Some(_) => {}
                 }
-                made
+                made.map(|made| Outgoing::new(Body::from(made.body).compress().to_queue()))
             }
             (Line::Row(_), None) => None,
         };
@@ -88,7 +92,7 @@ pub(super) async fn group(
             break;
         }
     }
-    group
+    Ok(group)
 }
 
 /// Makes the messages of a run's rows.
@@ -125,23 +129,22 @@ impl RowMaker {
     }
 
     /// Gives each of the rows a version; whether one has another than before.
-    pub(super) fn bind(
-        &self,
-        progress: &mut Progress,
-        rows: &[StoredRow],
-        may_have_gone: usize,
-    ) -> bool {
+    pub(super) fn bind(&self, progress: &mut Progress, rows: &[u64], may_have_gone: usize) -> bool {
         progress.bind(rows, may_have_gone, self.drafts.current())
     }
 
     /// The message of a row as `tidegate send` makes it; `None`, with a line in the log, if its template refuses the row.
-    pub(super) async fn message(&self, row: StoredRow, progress: &Progress) -> Option<Outgoing> {
+    pub(super) async fn message(
+        &self,
+        row: StoredRow,
+        progress: &Progress,
+    ) -> Option<RenderedMessage> {
         // A page of HTML takes a millisecond, and a scheduler's ticks are due meanwhile.
         give_way().await;
         let (number, version) = (row.row, version_of(&progress.versions, row.row)?);
         let draft = self.drafts.draft(version)?;
         match draft.message(&row.of_list(&self.list)) {
-            Ok((message, _)) => Some(Outgoing::new(Body::from(message.body).compress().to_queue())),
+            Ok((message, _)) => Some(message),
             Err(fault) => {
                 let (campaign, run) = (&draft.campaign, &draft.run);
                 let fault = fault.shown(AddressVisibility::Masked).to_string();

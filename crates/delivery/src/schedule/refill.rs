@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use futures_util::stream::{self, StreamExt as _};
-use serde::Serialize;
 use tidegate_core::config::{Campaign, queue_key};
 use tidegate_core::counters::Counter;
 use tidegate_core::email::Priority;
@@ -53,18 +52,14 @@ pub struct Bounds {
     pub deferred: u64,
     /// The last window whose timed mail is brought back.
     pub timed: Window,
-    /// Mails a second that the stack sends, by which timed mail and rows fill their queue. With `None`, timed mail fills
-    /// it with all, and rows stay.
-    pub mails_a_second: Option<f64>,
-    /// No group begins at or after this time; `None` means no limit.
-    pub until: Option<Monotonic>,
-    /// The mail of this campaign only; `None` means all campaigns.
-    pub campaign: Option<String>,
+    /// Mails a second that the stack sends, by which timed mail and rows fill their queue.
+    pub mails_a_second: f64,
+    /// No group begins at or after this time.
+    pub until: Monotonic,
 }
 
 /// The reason why an object was left in the store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "why", content = "detail")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// No campaign of this name is listed.
     NoCampaign,
@@ -79,24 +74,19 @@ pub enum Why {
 }
 
 /// An object that was left in the store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftObject {
-    /// The object's name, as the store lists it.
-    pub object: String,
-    /// The campaign whose mails the object contains.
-    pub campaign: String,
+    /// The object.
+    pub object: ObjectName,
     /// The reason why it was left.
-    #[serde(flatten)]
     pub why: Why,
 }
 
 /// The mails and objects that a run has brought back so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BroughtBack {
     /// Mails sent to their campaign queues.
     pub mails: u64,
-    /// The same mails, by campaign name.
-    pub campaigns: BTreeMap<String, u64>,
     /// Objects whose mails are all in their queues; these objects are deleted.
     pub objects: u64,
     /// Objects that were left in the store, with the reason.
@@ -104,13 +94,10 @@ pub struct BroughtBack {
     /// Whether the run brought back all that its bounds allow but for what was left.
     pub through: bool,
     /// The latest `not_before` of the timed mails among them.
-    #[serde(skip)]
     pub latest: Option<Window>,
     /// The window of the first timed mail that is not due yet.
-    #[serde(skip)]
     pub next: Option<Window>,
     /// How far it came with runs whose rows are in the store.
-    #[serde(skip)]
     pub runs: RunsDone,
 }
 
@@ -175,8 +162,7 @@ pub async fn bring_back<S: Store, Q: Queues, C: Clock>(
             match site.object(&object, portion, bounds, done).await {
                 Ok(None) => {}
                 Ok(Some(why)) => {
-                    let (object, campaign) = (object.to_string(), object.campaign);
-                    done.borrow_mut().left.push(LeftObject { object, campaign, why });
+                    done.borrow_mut().left.push(LeftObject { object, why });
                 }
                 // It may be this object alone: the others go on.
                 Err(error) => drop(failed.borrow_mut().get_or_insert(error)),
@@ -198,7 +184,7 @@ struct Rooms {
 
 impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
     fn is_over(&self, bounds: &Bounds) -> bool {
-        bounds.until.is_some_and(|until| self.clock.monotonic() >= until)
+        self.clock.monotonic() >= bounds.until
     }
 
     /// The objects that may be brought back, in the order in which they are; and whether that is all of them. Those
@@ -209,10 +195,8 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
         done: &RefCell<BroughtBack>,
     ) -> Result<(Vec<ObjectName>, bool), PortError> {
         let (mut due, mut all) = (Vec::new(), true);
-        let has_runs = bounds.mails_a_second.is_some() && {
-            let tokens = begun(self.store).await?;
-            done.borrow_mut().runs.begin(tokens)
-        };
+        let tokens = begun(self.store).await?;
+        let has_runs = done.borrow_mut().runs.begin(tokens);
         let (mut ended, mut noted) = (BTreeMap::new(), BTreeSet::new());
         for waits in Waits::ALL {
             let (mut after, mut mails) = (None, 0);
@@ -230,9 +214,6 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
                         done.borrow_mut().next = next;
                         break 'folder;
                     }
-                    if bounds.campaign.as_ref().is_some_and(|of| *of != object.campaign) {
-                        continue;
-                    }
                     if waits == Waits::Rows && !done.borrow_mut().runs.see(&object) {
                         continue;
                     }
@@ -249,8 +230,7 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
                         Some(_)
                             if waits == Waits::Rows && !noted.insert(object.campaign.clone()) => {}
                         Some(why) => {
-                            let (object, campaign) = (object.to_string(), object.campaign);
-                            done.borrow_mut().left.push(LeftObject { object, campaign, why });
+                            done.borrow_mut().left.push(LeftObject { object, why });
                         }
                     }
                     if mails >= bound {
@@ -294,7 +274,6 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
 
     /// The room on the queues of the campaigns with timed mail and rows; none where a queue does not answer.
     async fn rooms(&self, bounds: &Bounds, objects: &[ObjectName]) -> Rooms {
-        let Some(mails_a_second) = bounds.mails_a_second else { return Rooms::default() };
         let by_room = objects.iter().filter(|object| object.waits != Waits::Deferred);
         let campaigns: BTreeSet<&str> = by_room.map(|object| object.campaign.as_str()).collect();
         let Destinations { queues, weights, .. } = self.destinations;
@@ -314,7 +293,7 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
                 };
             }
             let share = real(weight(campaign)) / real(sum.max(1));
-            let of = |depth| room(depth, mails_a_second, share);
+            let of = |depth| room(depth, bounds.mails_a_second, share);
             (campaign.to_owned(), of(depth), of(0))
         };
         let all = stream::iter(campaigns).map(room).buffer_unordered(AT_ONCE);
@@ -370,13 +349,14 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
         let mut rest = rest.into_iter().peekable();
         let mut why = None;
         while rest.peek().is_some() && why.is_none() {
-            let group = group(&mut rest, maker.as_ref(), &mut mark.progress, now).await;
-            let sent = self.send(&self.queue(name, maker.as_ref()), group).await?;
+            let maker = maker.as_ref();
+            let group = group(&mut rest, maker, self.store, &mut mark.progress, now).await?;
+            let sent = self.send(&self.queue(name, maker), group).await?;
             for (line, answer) in sent {
                 match answer {
                     Ok(()) => {
                         mark.progress.note(line);
-                        note(done, &name.campaign);
+                        done.borrow_mut().mails += 1;
                     }
                     Err(error) => why = Some(Why::Refused(error.code)),
                 }
@@ -485,12 +465,6 @@ fn unread(key: &str, error: serde_json::Error) -> PortError {
     }
 }
 
-fn note(done: &RefCell<BroughtBack>, campaign: &str) {
-    let mut done = done.borrow_mut();
-    done.mails += 1;
-    *done.campaigns.entry(campaign.to_owned()).or_insert(0) += 1;
-}
-
 /// The scheduler's memory of the store from the run before; empty after a cold start.
 #[derive(Debug, Default)]
 pub struct RefillMemory(Cell<Option<LastList>>);
@@ -534,8 +508,8 @@ pub struct Refill<'a, S, Q, E> {
 pub(crate) struct Allowance {
     /// The most deferred mails; 0 while the level is above clear, or was lately.
     pub(crate) deferred: u64,
-    /// Mails a second that the stack sends; `None` if no quota is known.
-    pub(crate) mails_a_second: Option<f64>,
+    /// Mails a second that the stack sends; 0 if no quota is known yet.
+    pub(crate) mails_a_second: f64,
 }
 
 impl<S: Store, Q: Queues, E: Entropy> Refill<'_, S, Q, E> {
@@ -568,8 +542,7 @@ impl<S: Store, Q: Queues, E: Entropy> Refill<'_, S, Q, E> {
             deferred: allowance.deferred,
             timed,
             mails_a_second: allowance.mails_a_second,
-            until: Some(began + WITHIN),
-            campaign: None,
+            until: began + WITHIN,
         };
         let done = RefCell::default();
         let mut ended = bring_back(site, &bounds, &done).await;
@@ -577,8 +550,9 @@ impl<S: Store, Q: Queues, E: Entropy> Refill<'_, S, Q, E> {
         let settled = done.runs.settle(store, clock, ledger).await;
         ended = ended.and(settled);
         for left in &done.left {
-            let (object, campaign, why) = (&left.object, &left.campaign, &left.why);
-            tracing::warn!(object, campaign, ?why, "stored mail left where it is");
+            let LeftObject { object, why } = left;
+            let campaign = &object.campaign;
+            tracing::warn!(%object, campaign, ?why, "stored mail left where it is");
         }
         if let Err(error) = &ended {
             let error = error as &dyn std::error::Error;
@@ -589,7 +563,7 @@ impl<S: Store, Q: Queues, E: Entropy> Refill<'_, S, Q, E> {
             tracing::info!(mails, objects, "stored mail brought back");
         }
         let last = LastList { at: now, stored, next: done.next, deferred: allowance.deferred > 0 };
-        let is_all = ended.is_ok() && done.is_all() && bounds.mails_a_second.is_some();
+        let is_all = ended.is_ok() && done.is_all();
         self.memory.0.set(is_all.then_some(last));
         if let Some(latest) = done.latest {
             announce(ledger, standing, latest).await;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tidegate_core::runs::{RUNS_KEPT, RunStage, UploadedRows};
-use tidegate_core::store::rows::{RUNS, StoredDrafts, StoredRow, run_of, version_of};
+use tidegate_core::store::rows::{RUNS, StoredDrafts, run_of, version_of};
 use tidegate_core::store::{ObjectName, Progress};
 
 use crate::control::extend_cancel;
@@ -43,14 +43,14 @@ impl RunsDone {
         self.cancelled.push(chunk);
     }
 
-    /// Adds the rows of a chunk that are enqueued or refused by now.
-    pub(super) fn note(&mut self, chunk: &ObjectName, rows: &[StoredRow], progress: &Progress) {
+    /// Adds those of a chunk's rows, by their numbers, that are enqueued or refused by now.
+    pub(super) fn note(&mut self, chunk: &ObjectName, rows: &[u64], progress: &Progress) {
         let token = run_of(&chunk.token).to_owned();
         let of_run = self.rows.entry(token.clone()).or_default();
         of_run.token = token;
         of_run.refused.extend(&progress.refused);
-        let lines = rows.iter().enumerate().filter(|(line, _)| progress.has(*line));
-        for row in lines.map(|(_, row)| row.row).filter(|row| !progress.refused.contains(*row)) {
+        let lines = (0..).zip(rows).filter(|(line, _)| progress.has(*line));
+        for row in lines.map(|(_, row)| *row).filter(|row| !progress.refused.contains(*row)) {
             if let Some(version) = version_of(&progress.versions, row) {
                 of_run.versions.entry(version).or_default().insert(row, row);
             }

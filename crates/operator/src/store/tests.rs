@@ -1,7 +1,6 @@
 use snapbox::{assert_data_eq, file};
 use tidegate_core::identity::EpochMillis;
 use tidegate_delivery::ports::Store as _;
-use tidegate_delivery::schedule::refill::{LeftObject, Why};
 use tidegate_fakes::MemoryStore;
 
 use super::*;
@@ -34,24 +33,4 @@ async fn people_read_what_waits_by_campaign_and_for_what() {
 async fn an_empty_store_is_said() {
     let listed = list(&MemoryStore::default(), "s3://tides", &[], NOW).await.unwrap();
     assert_eq!(Page::of(&listed).plain(), "no message waits in s3://tides\n");
-}
-
-#[test]
-fn people_read_what_was_brought_back_and_what_was_left() {
-    let done = BroughtBack {
-        mails: 271,
-        campaigns: [("big".to_owned(), 271)].into(),
-        objects: 2,
-        left: vec![LeftObject {
-            object: "deferred/20261120T210001Z.summer.1a2e.7.jsonl.gz".to_owned(),
-            campaign: "summer".to_owned(),
-            why: Why::NoCampaign,
-        }],
-        through: true,
-        ..BroughtBack::default()
-    };
-    let released = ReleaseReport { done, interrupted: false };
-    assert_data_eq!(Page::of(&released).plain(), file!["../../tests/golden/store-release.txt"]);
-    let json = serde_json::to_value(&released).unwrap();
-    assert_eq!((&json["left"][0]["why"], &json["mails"]), (&"no_campaign".into(), &271.into()));
 }

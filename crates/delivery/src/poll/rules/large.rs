@@ -9,7 +9,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use tidegate_core::config::DECIDED;
 use tidegate_core::counters::Counter;
+use tidegate_core::deduplication::{Deduplication, MarkState};
 use tidegate_core::email::StoredContent;
 use tidegate_core::memory::Memory;
 
@@ -17,8 +19,8 @@ use super::{Effect, Kept, Leave, NextRule};
 use crate::poll::context::Context;
 use crate::poll::room::ContentRoom;
 use crate::poll::running_means::LateContent;
-use crate::poll::sources::message::{Message, without_content};
-use crate::ports::{Environment, Store as _, VISIBILITY_TIMEOUT};
+use crate::poll::sources::message::{Message, already_sent, without_content};
+use crate::ports::{Environment, Marks as _, PortError, Store as _, VISIBILITY_TIMEOUT};
 
 /// A fetch that began later than this before the window's close would come too late for a slot.
 const LAST_FETCH: Duration = Duration::from_millis(300);
@@ -38,6 +40,8 @@ pub(crate) struct LargeMail<'a, E: Environment> {
 enum Unfetched {
     /// It never will: a dead letter's code, and the reason.
     Never(&'static str, String),
+    /// There is no object: the mail was sent with another copy of its message, or somebody deleted the object.
+    Gone,
     /// There is no time or no room in this window; the mail is shown again after this time.
     Now(Duration),
 }
@@ -85,6 +89,18 @@ async fn fetched<'a, E: Environment>(
             Err(error) => (error.kind.code(), error.to_string(), error.redacted()),
         },
         Err(Unfetched::Never(code, said)) => (code, said.clone(), said),
+        Err(Unfetched::Gone) => match ctx.within(DECIDED, was_sent(ctx, &mail)).await {
+            Some(Ok(true)) => {
+                ctx.count(Counter::AlreadySent, 1);
+                let job = already_sent(&mail);
+                return vec![give_back, Effect::Settle(mail, job)];
+            }
+            Some(Ok(false)) => {
+                let said = format!("stored.name: no such object in the store, {:?}", stored.name);
+                ("NoSuchObject", said.clone(), said)
+            }
+            _ => return vec![give_back, Effect::Leave(mail, Leave::Hidden)],
+        },
         Err(Unfetched::Now(after)) => {
             return vec![give_back, Effect::Leave(mail, Leave::For(after))];
         }
@@ -92,6 +108,15 @@ async fn fetched<'a, E: Environment>(
     ctx.count_for(Counter::Dead, &mail.envelope.campaign, 1);
     let job = without_content(&mail, code, said, &redacted, &ctx.plan.dead_letter);
     vec![give_back, Effect::Settle(mail, job)]
+}
+
+/// Whether a mark says that the mail was sent; without deduplication nobody knows.
+async fn was_sent<E: Environment>(ctx: &Context<'_, E>, mail: &Message) -> Result<bool, PortError> {
+    if ctx.config.deduplication == Deduplication::Off {
+        return Ok(false);
+    }
+    let found = ctx.env.ledger.find(std::slice::from_ref(&mail.envelope.identity)).await?;
+    Ok(found.into_iter().flatten().any(|mark| mark.state == MarkState::Sent))
 }
 
 /// The object's bytes, as many as the pointer says, and the room that they take.
@@ -133,10 +158,7 @@ async fn fetch<E: Environment>(
     // One byte more tells a larger object.
     let object = match ctx.within(LATE, store.get_most(&key, bytes + 1)).await {
         Some(Ok(Some(object))) => object,
-        Some(Ok(None)) => {
-            let said = format!("stored.name: no such object in the store, {:?}", stored.name);
-            return Err(Unfetched::Never("NoSuchObject", said));
-        }
+        Some(Ok(None)) => return Err(Unfetched::Gone),
         failed => {
             let error = failed.and_then(Result::err);
             let error = error.as_ref().map(|error| error as &dyn std::error::Error);

@@ -192,8 +192,6 @@ pub(super) fn draft(
         Some(name) => DraftContent::SesTemplate { name: name.clone(), headers: templates },
         None => DraftContent::Templates(templates),
     };
-    // The stack makes no pointers to large mail.
-    let rules = MessageRules { has_store: rules.has_store && !args.run.upload, ..rules };
     Ok(CampaignDraft {
         campaign: campaign.to_owned(),
         run: run.to_owned(),
