@@ -89,6 +89,7 @@ PARTS: dict[str, Part] = {
     "idle": Part(450, idle.part),
     "lists": Part(10, programs.lists),
     "plan": Part(10, programs.plan),
+    "store": Part(500, programs.store),
     "console": Part(400, programs.console),
     "relay": Part(150, programs.relay),
     **{part: Part(160 if case in confined.LARGE else 100, confined.part) for part, case in confined.CASES.items()},

@@ -117,6 +117,16 @@ def plan(_: str, args: Namespace) -> list[Row]:
     return found
 
 
+def store(_: str, args: Namespace) -> list[Row]:
+    """The scheduler makes and enqueues the messages of uploaded lists, with S3 and SQS in memory."""
+    found = cargo_bench(args.root, "tidegate-fakes", "store", 1_500)
+    html, many = found["html"], found["many"]
+    return [at_least("rows of 30 KB HTML made and compressed, one core", html["rows_a_second"], "a second", 1_000),
+            told("processor time to that of gzip alone", html["seconds"] / html["gzip_seconds"], ""),
+            at_most(f"{many['rows']:,} rows of 1,000 campaigns, processor time", many["seconds"], "s", 1_000),
+            at_most("peak memory", many["peak_mb"], "MB", 128)]
+
+
 # Mails and mails a second: tiny ones, and large ones.
 TINY, LARGE = (3_000, 196), (1_000, 98)
 # Milliseconds that a tiny mail takes on the machine whose shares of a processor docs/figures.md gives.

@@ -76,7 +76,6 @@ impl<Q: Queues> BackPressure<'_, Q> {
         standing: &Standing,
         report: &RefCell<Option<Reading>>,
     ) -> Allowance {
-        let Some(back_pressure) = &self.config.back_pressure else { return Allowance::default() };
         let now = clock.wall();
         let sums = &standing.counters;
         let lately = self.lately(sums, now);
@@ -86,9 +85,12 @@ impl<Q: Queues> BackPressure<'_, Q> {
         } else {
             mean_recipients(|counter| u64::try_from(counter.sum(sums)).unwrap_or(0))
         };
-        let mails = self.backlog(back_pressure, standing, recipients, now).await;
         let rate = quota::remembered(Some(&standing.control), &self.config.cap);
         let mails_a_second = rate.map(|rate| standing.factor.of(rate).as_per_second() / recipients);
+        let Some(back_pressure) = &self.config.back_pressure else {
+            return Allowance { deferred: 0, mails_a_second: mails_a_second.unwrap_or(0.0) };
+        };
+        let mails = self.backlog(back_pressure, standing, recipients, now).await;
         let figures = figures(mails, mails_a_second, by);
         let stood = standing.control.back_pressure;
         let reading = back_pressure.policy.judge(stood.as_ref(), figures, now.into());

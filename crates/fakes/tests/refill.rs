@@ -11,7 +11,9 @@ use tidegate_core::Timestamp;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_core::store::refill::due_until;
 use tidegate_core::store::{ObjectName, StoredMail, pack};
-use tidegate_delivery::ports::{Clock as _, FailureKind, PortError, QueueUrl, Store as _};
+use tidegate_delivery::ports::{
+    Clock as _, FailureKind, PortError, QueueUrl, Queues as _, Store as _,
+};
 use tidegate_delivery::schedule::refill::{
     Bounds, BroughtBack, Destinations, RefillPorts, Why, bring_back, progress,
 };
@@ -290,4 +292,57 @@ async fn an_object_or_a_queue_that_fails_keeps_no_other_mail_back() {
     assert!(error.resource.starts_with("progress/deferred/20261120T203600Z.big"), "{error}");
     assert_eq!((done.mails, world.memory.contents(&small).len()), (15, 2));
     assert_eq!(world.kept.contents().len(), 2, "what failed stays");
+}
+
+/// Regression: the campaigns came in the order of their names, and a run of the scheduler never got to the last ones.
+#[tokio::test(start_paused = true)]
+async fn of_a_thousand_campaigns_none_starves_while_others_are_filled() {
+    const MAILS: u64 = 100;
+    // What each campaign sends in a minute.
+    const A_MINUTE: usize = 12;
+    let ms = Duration::from_millis;
+    let mut world = World::new(&[]).await;
+    let names: Vec<String> = (0..1_000).map(|number| format!("c{number:03}")).collect();
+    for name in &names {
+        let queue = QueueUrl::new(format!("memory://{name}"));
+        world.memory.create(&queue, QueueSettings::default());
+        world.destinations.queues.insert(name.clone(), queue);
+        let timed = self::name(name, 1, MAILS).to_string().replace("deferred/", "timed/");
+        world.kept.put(&timed, object(name, 1, MAILS)).await.unwrap();
+    }
+    // Each object takes four calls of S3: what a run gets done in 40 s is not enough for all.
+    world
+        .faults
+        .add(Rule::new(Fault::Slow(Latency::between(ms(20), ms(40)))).on(Operation::GetObject));
+    world
+        .faults
+        .add(Rule::new(Fault::Slow(Latency::between(ms(20), ms(40)))).on(Operation::ReplaceObject));
+    let mut gone = BTreeMap::<&str, usize>::new();
+    for minute in 0_usize..9 {
+        let until = world.universe.now() + Duration::from_mins(1);
+        let bounds = Bounds {
+            deferred: 0,
+            timed: due_until(world.clock.wall()),
+            mails_a_second: 200.0,
+            until: world.clock.monotonic() + Duration::from_secs(40),
+        };
+        let done = RefCell::default();
+        bring_back(world.site("ada"), &bounds, &done).await.unwrap();
+        world.universe.sleep_until(until).await;
+        for name in &names {
+            let queue = &world.destinations.queues[name];
+            for most in [10, A_MINUTE - 10] {
+                let mails = world.memory.receive(queue, most, Duration::ZERO).await.unwrap();
+                *gone.entry(name).or_default() += mails.len();
+                let receipts: Vec<String> = mails.into_iter().map(|mail| mail.receipt).collect();
+                if !receipts.is_empty() {
+                    world.memory.delete(queue, &receipts).await.unwrap();
+                }
+            }
+            // After three minutes each has had its first turn, and no queue runs dry.
+            let least = minute.saturating_sub(2) * A_MINUTE;
+            let sent = gone[name.as_str()];
+            assert!(sent >= least.min(MAILS as usize), "{name}: {sent} after {minute} minutes");
+        }
+    }
 }

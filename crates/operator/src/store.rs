@@ -78,7 +78,8 @@ pub async fn list(
     Ok(StoreList { location, all, campaigns: of, unknown_campaigns, strange, now })
 }
 
-/// Counts the mails of a campaign that have not come back yet, also those of objects that are partly brought back.
+/// Counts the mails of a campaign that have not come back yet, also those of objects that are partly brought back. Rows of
+/// lists are no mails yet.
 ///
 /// # Errors
 /// [`PortError`]; never a part of the count.
@@ -89,7 +90,7 @@ pub async fn left(store: &impl Store, campaign: &str) -> Result<u64, PortError> 
         Ok::<_, PortError>(name.mails.saturating_sub(back))
     };
     let own = stored(store).await?.0.into_iter().map(|(name, _)| name);
-    let own = own.filter(|name| name.campaign == campaign);
+    let own = own.filter(|name| name.campaign == campaign && name.waits != Waits::Rows);
     let counts = stream::iter(own).map(of).buffer_unordered(AT_ONCE);
     counts.try_fold(0, |sum, mails| async move { Ok(sum + mails) }).await
 }

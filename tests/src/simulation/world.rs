@@ -10,11 +10,17 @@ use tidegate_core::config::PollerConfig;
 use tidegate_core::control::Control;
 use tidegate_core::counters::Counter;
 use tidegate_core::dead_letter::DeadLetter;
-use tidegate_core::email::split;
+use tidegate_core::draft::{
+    CampaignDraft, DraftContent, InputFormat, TemplatePart, TemplateSource, Templates,
+};
+use tidegate_core::email::{AllowedSenders, split};
 use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
+use tidegate_core::runs::{Run, RunInput, RunSender, UploadedRows};
+use tidegate_core::store::rows::{StoredDrafts, StoredRow};
+use tidegate_core::store::{ObjectName, Waits, pack};
 use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
-use tidegate_delivery::ports::{Outgoing, Standing, Store as _};
+use tidegate_delivery::ports::{Outgoing, Runs as _, Standing, Store as _, StoredRun};
 use tidegate_fakes::{QueueSettings, QueuedMessage};
 use tidegate_simulator::mail::produced;
 use tidegate_simulator::{DEAD_LETTERS, LambdaEnvironment, ProducedMail, WorldSettings, url};
@@ -180,6 +186,54 @@ impl World {
         self.put_raw(queue, &[produced(parts.pointer)]).await;
         self.enqueued.borrow_mut().insert(mail.id.clone(), mail.recipients);
         parts.key
+    }
+
+    /// Puts a list of so many rows into the store, from which the scheduler makes mails `row-1` and so on.
+    ///
+    /// # Panics
+    /// Where the store or the ledger does not take it.
+    pub async fn upload(&self, campaign: &str, rows: u64) {
+        let parts = [(TemplatePart::Subject, "News"), (TemplatePart::Text, "Dear {{ id }}, news.")];
+        let parts = parts.map(|(part, text)| (part, TemplateSource::new("mail", text)));
+        let at = self.universe.now().into();
+        let draft = CampaignDraft {
+            campaign: campaign.to_owned(),
+            run: "november".to_owned(),
+            from: Some("news@example.org".to_owned()),
+            reply_to: Vec::new(),
+            priority: None,
+            tags: BTreeMap::new(),
+            configuration_set: None,
+            content: DraftContent::Templates(Templates::compile(parts, &[]).unwrap()),
+            to_column: None,
+            id_column: None,
+            not_before: None,
+            began: at,
+            uploaded: true,
+            rules: AllowedSenders::everyone().into(),
+        };
+        let token = "abcdef";
+        let chunk: Vec<StoredRow> = (1..=rows)
+            .map(|row| {
+                let to = ("to".to_owned(), format!("row{row}@example.com").into());
+                let columns = [to, ("id".to_owned(), format!("row-{row}").into())].into();
+                StoredRow { row, line: row + 1, columns }
+            })
+            .collect();
+        let (waits, window) = (Waits::Rows, Window::containing(self.universe.now()));
+        let (campaign, token) = (campaign.to_owned(), token.to_owned());
+        let first = format!("{token}000000");
+        let name =
+            ObjectName { waits, window, campaign: campaign.clone(), token: first, mails: rows };
+        self.store.put(&name.to_string(), pack(&chunk).unwrap()).await.unwrap();
+        let input = RunInput { rows, ..RunInput::default() };
+        let mut run = Run::new(&campaign, "november", input, RunSender::default(), at);
+        run.uploaded = Some(UploadedRows { token: token.clone(), ..UploadedRows::default() });
+        assert!(self.ledger.set_run(&StoredRun { version: 0, run }).await.unwrap());
+        let (list, format) = ("in.csv".to_owned(), InputFormat::Json);
+        let drafts = StoredDrafts { list, format, cancelled_at: None, drafts: vec![draft] };
+        self.store.put(&StoredDrafts::key(&token), drafts.pack().unwrap()).await.unwrap();
+        self.enqueued.borrow_mut().extend((1..=rows).map(|row| (format!("row-{row}"), 1)));
     }
 
     /// Puts messages on the queue of this name, whatever they are.

@@ -49,15 +49,20 @@ async fn middle_of_a_window() {
     sleep(Duration::from_nanos((second + middle - into) % second)).await;
 }
 
-/// Kills every process of the poller, whatever it is doing; how many there were.
+/// Kills every process of a function, whatever it is doing; how many there were.
 #[cfg(target_os = "linux")]
-fn kill_pollers(site: &Site) -> u64 {
-    let pollers = site.pollers();
-    for id in &pollers {
+pub(crate) fn kill_all(site: &Site, function: &'static str) -> u64 {
+    let processes = site.processes(function);
+    for id in &processes {
         // One that has just ended by itself is as dead.
         let _ = kill_process(*id, Signal::KILL);
     }
-    pollers.len() as u64
+    processes.len() as u64
+}
+
+#[cfg(target_os = "linux")]
+fn kill_pollers(site: &Site) -> u64 {
+    kill_all(site, "PollerFunction")
 }
 
 #[cfg(target_os = "linux")]

@@ -25,3 +25,5 @@ mod terminal;
 mod texts;
 mod traces;
 mod typo;
+#[cfg(target_os = "linux")]
+mod upload;

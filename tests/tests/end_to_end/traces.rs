@@ -106,12 +106,12 @@ impl Site {
         (standing.factor.millionths(), standing.counters)
     }
 
-    /// The processes of the poller: its environments.
+    /// The processes of a function, by the template's output with its name: its environments.
     #[cfg(target_os = "linux")]
-    pub(crate) fn pollers(&self) -> Vec<Pid> {
+    pub(crate) fn processes(&self, function: &'static str) -> Vec<Pid> {
         // Both ministack's port and the function tell these from any other's.
         let port = self.aws.endpoint().rsplit_once(':').unwrap().1;
-        let function = self.aws.stack.output("PollerFunction").unwrap();
+        let function = self.aws.stack.output(function).unwrap();
         let marks =
             [format!("GATEWAY_PORT={port}\0"), format!("AWS_LAMBDA_FUNCTION_NAME={function}\0")];
         let processes = std::fs::read_dir("/proc").unwrap().flatten();

@@ -15,8 +15,10 @@ use tidegate_core::draft::{
 use tidegate_core::email::AllowedSenders;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{RUNS_KEPT, RowRanges, Run, RunInput, RunSender, RunStage, THE_STACK};
+use tidegate_core::store::rows::StoredDrafts;
 use tidegate_delivery::ports::{Clock as _, Runs as _, Store as _, StoredRun};
 use tidegate_fakes::{Fault, Operation, Rule};
+use tidegate_operator::results::{ResultsError, RunJournal};
 use tidegate_operator::send::{
     CheckOptions, InputFormat, Upload, UploadReport, check, replace_draft,
 };
@@ -94,6 +96,10 @@ async fn run(world: &World, campaign: &str) -> Run {
     runs.into_iter().find(|run| run.campaign == campaign).unwrap()
 }
 
+fn row_of(address: &str) -> u64 {
+    address.strip_prefix("ada").unwrap().split_once('@').unwrap().0.parse().unwrap()
+}
+
 /// The row numbers by the version that SES got, each once.
 fn sent(world: &World) -> BTreeMap<String, RowRanges> {
     let mut sent: BTreeMap<String, RowRanges> = BTreeMap::new();
@@ -101,7 +107,7 @@ fn sent(world: &World) -> BTreeMap<String, RowRanges> {
     for arrival in world.ses.accepted() {
         let address = &arrival.addresses[0];
         assert!(seen.insert(address.clone()), "{address} got two mails");
-        let row = address.strip_prefix("ada").unwrap().split_once('@').unwrap().0.parse().unwrap();
+        let row = row_of(address);
         sent.entry(arrival.configuration_set.unwrap()).or_default().insert(row, row);
     }
     sent
@@ -201,6 +207,25 @@ async fn killed_anywhere_each_of_20_000_gets_one_version_and_the_run_tells_which
             gone.entry(version).or_default().insert(row, row);
         }
         assert_eq!(told, gone);
+
+        // Whoever has the list finds each row's mail without a journal.
+        let (run, list) = (self::run(&world, "big").await, list(20_000));
+        let key = StoredDrafts::key_once_over("tokenbig");
+        let drafts =
+            StoredDrafts::unpack(&world.store.get(&key).await.unwrap().unwrap().0).unwrap();
+        let other = RunJournal::of_upload(run.clone(), &drafts, "big", "in.csv".into(), || {
+            Ok(&list.as_bytes()[1..])
+        });
+        assert!(matches!(other, Err(ResultsError::InputChanged { .. })), "{other:?}");
+        let journal =
+            RunJournal::of_upload(run, &drafts, "big", "in.csv".into(), || Ok(list.as_bytes()))
+                .unwrap();
+        for arrival in world.ses.accepted() {
+            let row = row_of(&arrival.addresses[0]);
+            assert_eq!(journal.id(row), Some(arrival.id.as_str()));
+            let version = journal.version(row).map(|version| format!("v{version}"));
+            assert_eq!(version, arrival.configuration_set);
+        }
     }
 }
 
@@ -222,9 +247,9 @@ async fn rows_that_a_later_version_refuses_are_told_and_the_others_go() {
         "{said:?}"
     );
     // Whoever writes it all the same: the scheduler does not enqueue that row.
-    let key = tidegate_core::store::rows::StoredDrafts::key("tokenbig");
+    let key = StoredDrafts::key("tokenbig");
     let bytes = world.store.get(&key).await.unwrap().unwrap().0;
-    let mut drafts = tidegate_core::store::rows::StoredDrafts::unpack(&bytes).unwrap();
+    let mut drafts = StoredDrafts::unpack(&bytes).unwrap();
     drafts.drafts.push(CampaignDraft { content: content(), ..draft("big", "v2") });
     world.store.put(&key, drafts.pack().unwrap()).await.unwrap();
     until_done(&world, "big", 20).await;

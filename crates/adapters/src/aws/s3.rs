@@ -19,6 +19,8 @@ const UPLOAD: Duration = Duration::from_mins(1);
 const GET: &str = "GetObject";
 /// Objects per page, S3's maximum.
 const PAGE: i32 = 1_000;
+/// Bytes of a part of a large object: 8 MiB.
+const PART: u64 = 8 * 1_048_576;
 /// The time limit of one attempt; an object has a few megabytes at most.
 const ATTEMPT: Duration = Duration::from_secs(4);
 /// The time limit of a call with up to three attempts. A poller has about 10 s left for it.
@@ -87,6 +89,19 @@ impl S3Store {
         let unread = |error| refused(GET, &url, "an answer that cannot be read", error);
         // Not copied, as large as it may be: the bytes belong to nobody else.
         Ok(Some((body.map_err(unread)?.into_bytes().into(), object.e_tag)))
+    }
+
+    /// The next bytes of an object of any size from byte `from` on, up to [`PART`], none at its end; and its entity tag, by
+    /// which a change between two parts is seen. `None` if there is no such object.
+    ///
+    /// # Errors
+    /// [`PortError`] if S3 does not answer.
+    pub async fn part(
+        &self,
+        key: &str,
+        from: u64,
+    ) -> Result<Option<(Vec<u8>, Option<String>)>, PortError> {
+        self.read(key, Some(format!("bytes={from}-{}", from + PART - 1))).await
     }
 
     fn putting(&self, key: &str, bytes: Vec<u8>) -> PutObjectFluentBuilder {

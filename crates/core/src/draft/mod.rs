@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use fault::column_names;
 pub use fault::{FileLine, InputFault, column_name};
 use form::MessageForm;
-pub use row::InputRow;
+pub use row::{InputFormat, InputRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -337,6 +337,14 @@ impl CampaignDraft {
                 Err(row.fault(field, problem))
             }
         }
+    }
+
+    /// The id of a row's message in a run that is uploaded, without rendering it.
+    ///
+    /// # Errors
+    /// As those of [`CampaignDraft::message`] for the column of the id.
+    pub fn uploaded_id(&self, row: &InputRow) -> Result<String, InputFault> {
+        Ok(self.given_id(row)?.unwrap_or_else(|| self.derived_id(row, "")))
     }
 
     /// The id from the row, if it has one.

@@ -3,9 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::fault::InputFault;
+
+/// The format of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputFormat {
+    /// Comma-separated values with the columns' names in the first line.
+    Csv {
+        /// The separator of fields: `,`, `;` or a tab.
+        delimiter: u8,
+        /// Whether values may contain line breaks. If not, an unclosed quote is found at the end of
+        /// its line, before it swallows the following rows.
+        multiline: bool,
+    },
+    /// JSON objects: one a line, or all in one array. Empty lines are skipped.
+    Json,
+}
 
 /// A row of a list.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Progress, Unreadable, pack, unpacked};
 use crate::channel::Channel;
-use crate::draft::{CampaignDraft, DraftContent, InputRow};
+use crate::draft::{CampaignDraft, DraftContent, InputFormat, InputRow};
 use crate::identity::EpochMillis;
 use crate::runs::RowRanges;
 
@@ -58,8 +58,10 @@ pub fn unpack_rows(bytes: &[u8]) -> Result<Vec<StoredRow>, Unreadable> {
 /// All that the rows of a run share.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct StoredDrafts {
-    /// The list's name in faults.
+    /// The list's file.
     pub list: String,
+    /// The list's format.
+    pub format: InputFormat,
     /// The campaign's last cancel when the run began: a later one ends the run.
     pub cancelled_at: Option<EpochMillis>,
     /// The versions of the draft, the first one first. The last one is that of rows to come; the others stay, because
@@ -71,6 +73,11 @@ impl StoredDrafts {
     /// The key of the run with this token.
     pub fn key(token: &str) -> String {
         format!("{RUNS}/{token}.json.gz")
+    }
+
+    /// The key of a run that is over, of which `tidegate results` asks.
+    pub fn key_once_over(token: &str) -> String {
+        format!("progress/{}", Self::key(token))
     }
 
     /// The token in a key.

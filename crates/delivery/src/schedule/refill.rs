@@ -40,6 +40,8 @@ use crate::ports::{
 const TAKEN_FOR: Duration = Duration::from_mins(2);
 /// Campaigns that are filled at once; each holds an object in memory, of up to 8 MiB packed and unpacked.
 const AT_ONCE: usize = 2;
+/// Campaigns whose queues' depths are asked for at once.
+const DEPTHS_AT_ONCE: usize = 16;
 /// No group begins later than this after the run began.
 const WITHIN: Duration = Duration::from_secs(40);
 /// If nothing was stored since the store was listed, it is listed only this often, and when timed mail is due.
@@ -141,18 +143,28 @@ pub async fn bring_back<S: Store, Q: Queues, C: Clock>(
     done: &RefCell<BroughtBack>,
 ) -> Result<(), PortError> {
     let (mut objects, listed_all) = site.due(bounds, done).await?;
-    let Rooms { rooms, full } = site.rooms(bounds, &objects).await;
+    let rooms = site.rooms(bounds, &objects).await;
     let has_rows = objects.iter().any(|object| object.waits == Waits::Rows);
-    objects.retain(|object| object.waits != Waits::Rows || !full.contains(&object.campaign));
+    // A chunk is not read for a few of its rows.
+    let is_worth = |campaign: &str| rooms.get(campaign).is_none_or(|room| room.empty() > 0.5);
+    objects.retain(|object| object.waits != Waits::Rows || is_worth(&object.campaign));
     // A chunk stays until the ledger knows of it: so there is more to do as long as there is one.
     let listed_all = listed_all && !has_rows;
-    let portions = portions(&objects, rooms, bounds.deferred);
+    let left = rooms.iter().map(|(campaign, room)| (campaign.clone(), room.left)).collect();
+    let portions = portions(&objects, left, bounds.deferred);
     let through =
         listed_all && objects.iter().zip(&portions).all(|(o, portion)| o.mails == *portion);
     let mut campaigns = BTreeMap::<String, Vec<(ObjectName, u64)>>::new();
     for (object, portion) in objects.into_iter().zip(portions).filter(|(_, portion)| *portion > 0) {
         campaigns.entry(object.campaign.clone()).or_default().push((object, portion));
     }
+    // Timed mail first, and then the emptiest queue: the run may end before the last.
+    let mut campaigns: Vec<(String, Vec<(ObjectName, u64)>)> = campaigns.into_iter().collect();
+    campaigns.sort_by(|(a, of_a), (b, of_b)| {
+        let is_timed = |of: &[(ObjectName, u64)]| of[0].0.waits == Waits::Timed;
+        let empty = |campaign: &str| rooms.get(campaign).map_or(1.0, Room::empty);
+        is_timed(of_b).cmp(&is_timed(of_a)).then(empty(b).total_cmp(&empty(a)))
+    });
     let failed = RefCell::new(None);
     let fill = async |objects: Vec<(ObjectName, u64)>| {
         for (object, portion) in objects {
@@ -169,17 +181,23 @@ pub async fn bring_back<S: Store, Q: Queues, C: Clock>(
             }
         }
     };
-    stream::iter(campaigns.into_values()).for_each_concurrent(AT_ONCE, fill).await;
+    let campaigns = campaigns.into_iter().map(|(_, objects)| objects);
+    stream::iter(campaigns).for_each_concurrent(AT_ONCE, fill).await;
     done.borrow_mut().through = through && !site.is_over(bounds);
     failed.into_inner().map_or(Ok(()), Err)
 }
 
-/// The room on campaigns' queues.
-#[derive(Default)]
-struct Rooms {
-    rooms: BTreeMap<String, u64>,
-    /// Campaigns whose queues are at least half full. Their rows stay: a chunk is not read for a few of its rows.
-    full: BTreeSet<String>,
+/// The mails that a campaign's queue has room for: now, and if it is empty.
+struct Room {
+    left: u64,
+    whole: u64,
+}
+
+impl Room {
+    /// The part of the queue that is empty, 0 to 1.
+    fn empty(&self) -> f64 {
+        real(self.left) / real(self.whole)
+    }
 }
 
 impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
@@ -273,7 +291,7 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
     }
 
     /// The room on the queues of the campaigns with timed mail and rows; none where a queue does not answer.
-    async fn rooms(&self, bounds: &Bounds, objects: &[ObjectName]) -> Rooms {
+    async fn rooms(&self, bounds: &Bounds, objects: &[ObjectName]) -> BTreeMap<String, Room> {
         let by_room = objects.iter().filter(|object| object.waits != Waits::Deferred);
         let campaigns: BTreeSet<&str> = by_room.map(|object| object.campaign.as_str()).collect();
         let Destinations { queues, weights, .. } = self.destinations;
@@ -294,14 +312,9 @@ impl<S: Store, Q: Queues, C: Clock> RefillPorts<'_, S, Q, C> {
             }
             let share = real(weight(campaign)) / real(sum.max(1));
             let of = |depth| room(depth, bounds.mails_a_second, share);
-            (campaign.to_owned(), of(depth), of(0))
+            (campaign.to_owned(), Room { left: of(depth), whole: of(0) })
         };
-        let all = stream::iter(campaigns).map(room).buffer_unordered(AT_ONCE);
-        let found: Vec<(String, u64, u64)> = all.collect().await;
-        let full = found.iter().filter(|(_, room, whole)| room * 2 <= *whole);
-        let full = full.map(|(campaign, ..)| campaign.clone()).collect();
-        let rooms = found.into_iter().map(|(campaign, room, _)| (campaign, room)).collect();
-        Rooms { rooms, full }
+        stream::iter(campaigns).map(room).buffer_unordered(DEPTHS_AT_ONCE).collect().await
     }
 
     /// Brings up to `portion` mails of one object back. Returns the reason if it is left, else `None`.

@@ -116,7 +116,11 @@ impl RunsDone {
         };
         stream::iter(gone).map(delete).buffer_unordered(AT_ONCE).try_collect::<()>().await?;
         for token in over.into_iter().filter(|token| left.get(*token) == Some(&0)) {
-            store.delete(&StoredDrafts::key(token)).await?;
+            let key = StoredDrafts::key(token);
+            if let Some((drafts, _)) = store.get(&key).await? {
+                store.put(&StoredDrafts::key_once_over(token), drafts).await?;
+            }
+            store.delete(&key).await?;
         }
         Ok(())
     }

@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -13,8 +14,11 @@ use strum::VariantNames as _;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::channel::Channel;
 use tidegate_core::deduplication::Deduplication;
+use tidegate_core::draft::CampaignDraft;
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::Clock as _;
+use tidegate_core::runs::RUNS_KEPT;
+use tidegate_core::store::rows::StoredDrafts;
+use tidegate_delivery::ports::{Clock as _, Runs as _, Store as _};
 
 use crate::dead::command::{MOST_LETTERS, create, read};
 use crate::send::{MailProgressBar, suppressed_of};
@@ -42,6 +46,8 @@ use crate::stack::OnStack;
 #[command(after_help = "Examples:
   tidegate results .tidegate/big-november.journal
   tidegate results november                     its counts, without the journal
+  tidegate results november --list november.csv --csv results.csv
+      A run of `tidegate send --upload` has no journal: the ledger and the list tell of its rows.
   tidegate results .tidegate/big-november.journal --csv results.csv
   tidegate results .tidegate/big-november.journal --status dead,bounced --csv
   tidegate results .tidegate/big-november.journal --status cancelled --csv rest.csv")]
@@ -52,6 +58,9 @@ pub struct ResultsArgs {
     /// Write a line for each row, with its address, to this new file, or to standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     csv: Option<PathBuf>,
+    /// The list of a run that the stack enqueues (`send --upload`) [default: where it was when it was sent]
+    #[arg(long, value_name = "FILE")]
+    list: Option<PathBuf>,
     /// Write only rows of these statuses
     #[arg(long, value_name = "STATUS", value_delimiter = ',', requires = "csv", value_parser = status)]
     status: Vec<RowStatus>,
@@ -64,15 +73,22 @@ fn status(text: &str) -> Result<RowStatus, String> {
 }
 
 pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    if !args.journal.exists() {
-        return of_run(args, shell).await;
-    }
     let shown = args.journal.display().to_string();
-    let journal = BufReader::new(open_file(&args.journal)?);
-    let journal = RunJournal::read(&shown, journal).map_err(failed)?;
-    journal.check(open_file(&journal.header.input.path)?).map_err(failed)?;
+    let journal = if args.journal.exists() {
+        let journal = BufReader::new(open_file(&args.journal)?);
+        let journal = RunJournal::read(&shown, journal).map_err(failed)?;
+        journal.check(open_file(&journal.header.input.path)?).map_err(failed)?;
+        Some((journal, modified(&args.journal)?))
+    } else {
+        None
+    };
     let stack = args.on.stack.open().await?;
-    let Some(facts) = facts(&journal, modified(&args.journal)?, &stack, shell).await? else {
+    let journal = match journal {
+        None if args.csv.is_some() || args.list.is_some() => uploaded(args, &stack).await?,
+        found => found,
+    };
+    let Some((journal, written_at)) = journal else { return of_run(args, &stack, shell).await };
+    let Some(facts) = facts(&journal, written_at, &stack, shell).await? else {
         return Ok(CommandEnd::Interrupted);
     };
     let found = tokio::select! {
@@ -106,10 +122,50 @@ fn modified(path: &Path) -> Result<EpochMillis, CommandError> {
     Ok(EpochMillis::new(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)))
 }
 
+/// The newest run of this name whose rows the stack enqueues, as its list and the ledger tell of it, and when the ledger
+/// was told; `None` if there is no such run.
+async fn uploaded(
+    args: &ResultsArgs,
+    stack: &Stack,
+) -> Result<Option<(RunJournal, EpochMillis)>, CommandError> {
+    let mut runs = stack.ledger().runs(RUNS_KEPT).await?.into_iter().map(|stored| stored.run);
+    let named = args.journal.as_os_str();
+    let run = runs.find(|run| run.uploaded.is_some() && *named == *run.name);
+    let Some((run, location)) = run.zip(stack.store()) else { return Ok(None) };
+    let store = stack.clients().store(location);
+    let token = run.uploaded.as_ref().map(|uploaded| uploaded.token.clone()).unwrap_or_default();
+    let mut found = store.get(&StoredDrafts::key(&token)).await?;
+    if found.is_none() {
+        found = store.get(&StoredDrafts::key_once_over(&token)).await?;
+    }
+    let Some((bytes, _)) = found else { return Ok(None) };
+    let drafts =
+        StoredDrafts::unpack(&bytes).map_err(|error| CommandError::Unfinished(error.into()))?;
+    let path = args.list.clone().unwrap_or_else(|| PathBuf::from(&drafts.list));
+    if !path.exists() {
+        let said = format!(
+            "{}: the list of run {} is not there; allowed is --list FILE, the list that was sent",
+            path.display(),
+            run.name
+        );
+        return Err(CommandError::Input(said));
+    }
+    let priority = drafts.drafts.first().map(CampaignDraft::parsed_priority).unwrap_or_default();
+    let campaigns = stack.standing().await?.1;
+    let campaign = campaigns.iter().find(|campaign| campaign.name == run.campaign);
+    let queue = campaign.map_or("", |campaign| campaign.queue_for(priority)).to_owned();
+    let (seen, list) = (run.seen, path.clone());
+    let journal = RunJournal::of_upload(run, &drafts, &queue, path, || File::open(&list));
+    Ok(Some((journal.map_err(failed)?, seen)))
+}
+
 /// The counts of a run that the ledger knows by this name; its journal may be anywhere.
-async fn of_run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    let stack = args.on.stack.open().await?;
-    let facts = facts_of_stack(&stack, shell.output.addresses(), 0).await?;
+async fn of_run(
+    args: &ResultsArgs,
+    stack: &Stack,
+    shell: &Shell,
+) -> Result<CommandEnd, CommandError> {
+    let facts = facts_of_stack(stack, shell.output.addresses(), 0).await?;
     let named = args.journal.display().to_string();
     let mut runs = Status::of(&facts).runs;
     runs.retain(|run| run.name == named);
@@ -119,7 +175,7 @@ async fn of_run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, Command
             if runs.is_empty() {
                 ", and the ledger shows no such run"
             } else {
-                ", which --csv needs"
+                ", which --csv and --list need for a run that was not uploaded"
             }
         );
         return Err(CommandError::Input(said));

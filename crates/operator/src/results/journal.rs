@@ -3,9 +3,13 @@ use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use tidegate_core::identity::{EpochMillis, Identity};
+use tidegate_core::runs::{Run, RunStage, UploadedRows};
+use tidegate_core::store::rows::{StoredDrafts, version_of};
 
 use super::ResultsError;
-use crate::send::{InputRow, InputRows, JournalHeader, fingerprint_of, read_journal, recipient_of};
+use crate::send::{
+    InputRow, InputRows, JournalHeader, JournalInput, fingerprint_of, read_journal, recipient_of,
+};
 use crate::shell::CommandError;
 use tidegate_core::email::plain_address;
 
@@ -18,6 +22,8 @@ pub struct RunJournal {
     pub ended: Option<EpochMillis>,
     /// The id of each row that was enqueued, by the row's number, and when it was. A million need about 100 MB.
     enqueued: HashMap<u64, (String, EpochMillis)>,
+    /// What the ledger tells of a run that the stack enqueues.
+    pub(super) uploaded: Option<UploadedRows>,
 }
 
 impl RunJournal {
@@ -35,7 +41,49 @@ impl RunJournal {
         let Some(header) = contents.header else {
             return Err(ResultsError::Empty { journal: path });
         };
-        Ok(Self { path, header, ended: contents.ended, enqueued })
+        Ok(Self { path, header, ended: contents.ended, enqueued, uploaded: None })
+    }
+
+    /// The journal that a run would have which the stack enqueues; `open` opens its list, which is at `path`.
+    ///
+    /// # Errors
+    /// [`ResultsError`] where the list cannot be read or has changed.
+    pub fn of_upload<R: Read>(
+        run: Run,
+        drafts: &StoredDrafts,
+        queue: &str,
+        path: PathBuf,
+        open: impl Fn() -> io::Result<R>,
+    ) -> Result<Self, ResultsError> {
+        let to_column = drafts.drafts.first().and_then(|draft| draft.to_column.clone());
+        let settings = [("input".to_owned(), run.input.list.clone())].into();
+        let input = JournalInput { path, format: drafts.format, to_column };
+        let header = JournalHeader::of(&run, queue, settings, input);
+        let over = matches!(run.stage, RunStage::Done | RunStage::Cancelled);
+        let (path, ended) = (run.name, over.then_some(run.seen));
+        let (enqueued, uploaded) = (HashMap::new(), run.uploaded);
+        let mut journal = Self { path, header, ended, enqueued, uploaded };
+        let file = journal.file();
+        let unreadable = |source| ResultsError::Unreadable { file: file.clone(), source };
+        journal.check(open().map_err(unreadable)?)?;
+        let rows = InputRows::new(&file, drafts.format, open().map_err(unreadable)?);
+        for row in rows.map_err(ResultsError::of_input)?.flatten() {
+            let draft = journal.version(row.number).and_then(|version| drafts.draft(version));
+            if let Some(Ok(id)) = draft.map(|draft| draft.uploaded_id(&row)) {
+                journal.enqueued.insert(row.number, (id, run.seen));
+            }
+        }
+        Ok(journal)
+    }
+
+    /// Whether a row of an uploaded list was refused by its template.
+    pub(super) fn refused(&self, row: u64) -> bool {
+        self.uploaded.as_ref().is_some_and(|uploaded| uploaded.refused.contains(row))
+    }
+
+    /// The version of the templates that a row of an uploaded list got.
+    pub fn version(&self, row: u64) -> Option<u32> {
+        version_of(&self.uploaded.as_ref()?.versions, row)
     }
 
     /// The name of the input in errors.

@@ -13,7 +13,8 @@ use tidegate_core::email::plain_address;
 use tidegate_core::format::time;
 
 /// The columns of the results. The recipient comes first, so that `tidegate send --only` takes the file.
-pub const COLUMNS: [&str; 7] = ["to", "row", "id", "status", "at", "ses_message_id", "detail"];
+pub const COLUMNS: [&str; 8] =
+    ["to", "row", "id", "status", "at", "ses_message_id", "detail", "version"];
 
 /// The end of a row's mail, or the place where it is.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -61,11 +62,14 @@ pub struct RowResult {
     /// SES's message id, of a mail that it accepted.
     pub ses_message_id: Option<String>,
     pub detail: Option<String>,
+    /// The version of the templates, if the stack made the message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
 }
 
 impl RowResult {
     /// The values in the order of [`COLUMNS`].
-    pub fn cells(&self) -> [String; 7] {
+    pub fn cells(&self) -> [String; 8] {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
         [
             self.to.clone(),
@@ -75,6 +79,7 @@ impl RowResult {
             self.at.map(time).unwrap_or_default(),
             text(&self.ses_message_id),
             text(&self.detail),
+            self.version.map(|version| version.to_string()).unwrap_or_default(),
         ]
     }
 }
@@ -99,6 +104,10 @@ impl RunFacts {
             (RowStatus::Dropped, Some(mark.since), Some(why))
         };
         let (status, at, detail) = match (&identity, mark) {
+            (None, _) if journal.refused(row.number) => {
+                let why = "a later version of its template refused it".to_owned();
+                (RowStatus::Excluded, None, Some(why))
+            }
             (None, _) if journal.ended.is_some() => (RowStatus::Excluded, None, None),
             (None, _) => (RowStatus::NotEnqueued, None, None),
             (Some(_), Some(mark)) if mark.state == MarkState::Sent => {
@@ -121,6 +130,7 @@ impl RunFacts {
             at,
             ses_message_id: accepted.map(|accepted| accepted.ses_message_id.clone()),
             detail,
+            version: journal.version(row.number),
         }
     }
 

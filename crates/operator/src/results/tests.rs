@@ -121,10 +121,10 @@ async fn statuses(sent: &[&str], facts: &RunFacts, ended: bool) -> Vec<&'static 
 async fn every_row_has_its_mails_end_with_sess_id_and_time() {
     let dead = RunFacts { dead: [(identity("m2"), letter("MessageRejected"))].into(), ..facts() };
     let results = found(&ledger(&["m1"]).await, &dead, &journal(true)).await;
-    let cells: Vec<[String; 7]> = results.iter().map(RowResult::cells).collect();
+    let cells: Vec<[String; 8]> = results.iter().map(RowResult::cells).collect();
     assert_eq!(
         cells[0],
-        ["Ada <ada@example.com>", "1", "m1", "sent", "2026-11-20 20:21:00 UTC", "ses-m1", ""]
+        ["Ada <ada@example.com>", "1", "m1", "sent", "2026-11-20 20:21:00 UTC", "ses-m1", "", ""]
     );
     assert_eq!(
         cells[1],
@@ -135,10 +135,11 @@ async fn every_row_has_its_mails_end_with_sess_id_and_time() {
             "dead",
             "2026-11-20 20:21:00 UTC",
             "",
-            "MessageRejected: no"
+            "MessageRejected: no",
+            ""
         ]
     );
-    assert_eq!(cells[2], ["cy@example.com", "3", "", "excluded", "", "", ""]);
+    assert_eq!(cells[2], ["cy@example.com", "3", "", "excluded", "", "", "", ""]);
     assert_eq!(cells[3][3], "missing", "no record, and nothing waits");
 }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+pub use tidegate_core::draft::InputFormat;
 use tidegate_core::draft::{InputFault, InputRow, column_name};
 
 use crate::text_file::TextLines;
@@ -14,21 +14,6 @@ use crate::text_file::TextLines;
 /// The column of refused rows that has the reason.
 const REASON: &str = "refused_because";
 const ONE_LINE: &str = "must be on one line (a quote that is not closed?), or with --multiline";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum InputFormat {
-    /// Comma-separated values with the columns' names in the first line.
-    Csv {
-        /// The separator of fields: `,`, `;` or a tab.
-        delimiter: u8,
-        /// Whether values may contain line breaks. If not, an unclosed quote is found at the end of
-        /// its line, before it swallows the following rows.
-        multiline: bool,
-    },
-    /// JSON objects: one a line, or all in one array. Empty lines are skipped.
-    Json,
-}
 
 /// The rows of an input, or their faults. A fault that ends the input is the last item.
 pub struct InputRows<'a> {

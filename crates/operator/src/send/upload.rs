@@ -94,7 +94,8 @@ impl Upload<'_> {
             Some(UploadedRows { token: token.clone(), ..UploadedRows::default() });
         let cancelled_at = stored.run.before.cancelled_at;
         RunRecord::begin(ledger, stored).await?;
-        let drafts = StoredDrafts { list: self.file.to_owned(), cancelled_at, drafts: vec![draft] };
+        let (list, format) = (self.file.to_owned(), self.format);
+        let drafts = StoredDrafts { list, format, cancelled_at, drafts: vec![draft] };
         let packed = drafts.pack().map_err(UploadError::Pack)?;
         store.put(&StoredDrafts::key(&token), packed).await.map_err(UploadError::Store)?;
         change_run(ledger, &key, |run| {

@@ -506,3 +506,57 @@ async fn a_mail_in_the_store_is_found_there_with_its_time() {
     let answer = Explanation::default().found_in_store(&found("7", &control).await.unwrap());
     assert!(answer.summary.starts_with("It was cancelled"), "{}", answer.summary);
 }
+
+#[tokio::test]
+async fn a_row_that_is_not_enqueued_yet_is_found_by_its_id() {
+    use tidegate_core::draft::{CampaignDraft, DraftContent, InputFormat, Templates};
+    use tidegate_core::store::rows::{StoredDrafts, StoredRow};
+    use tidegate_core::store::{Progress, pack};
+    use tidegate_delivery::ports::Store as _;
+    let store = tidegate_fakes::MemoryStore::default();
+    let draft = CampaignDraft {
+        campaign: "big".to_owned(),
+        run: "november".to_owned(),
+        from: None,
+        reply_to: Vec::new(),
+        priority: None,
+        tags: [].into(),
+        configuration_set: None,
+        content: DraftContent::Templates(Templates::compile([], &[]).unwrap()),
+        to_column: None,
+        id_column: None,
+        not_before: None,
+        began: EpochMillis::new(7),
+        uploaded: true,
+        rules: tidegate_core::email::AllowedSenders::everyone().into(),
+    };
+    let drafts = StoredDrafts {
+        list: "in.csv".to_owned(),
+        format: InputFormat::Json,
+        cancelled_at: None,
+        drafts: vec![draft],
+    };
+    store.put(&StoredDrafts::key("1a2b3c"), drafts.pack().unwrap()).await.unwrap();
+    let row = |row: u64| {
+        let columns = [("id".to_owned(), format!("order-{row}").into())].into();
+        StoredRow { row, line: row + 1, columns }
+    };
+    let chunk = "rows/20261124T080000Z.big.1a2b3c000000.3.jsonl.gz";
+    store.put(chunk, pack(&[row(7), row(8), row(9)]).unwrap()).await.unwrap();
+    let mut progress = Progress::default();
+    progress.note(0);
+    let progress = serde_json::to_vec(&progress).unwrap();
+    store.put(&format!("progress/{chunk}"), progress).await.unwrap();
+    let mut control = tidegate_core::control::Control::default();
+    let find = async |id: &str, control: &_| {
+        find(&store, &[Identity::from_body_id("big", id)], control).await.unwrap()
+    };
+    assert_eq!(find("order-7", &control).await, None, "it is enqueued");
+    let nine = find("order-9", &control).await.unwrap();
+    let answer = Explanation::default().found_in_store(&nine);
+    let said = "It is row 9 of run november, which the stack has not enqueued yet.";
+    assert_eq!((answer.verdict, answer.summary.as_str()), (MailVerdict::Stored, said));
+    let cancel = tidegate_core::control::Cancel { at: EpochMillis::new(8), keep: false };
+    control.cancels.insert("big".to_owned(), cancel);
+    assert!(find("order-9", &control).await.unwrap().cancelled);
+}

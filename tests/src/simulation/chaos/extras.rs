@@ -40,6 +40,10 @@ pub(super) struct Extras {
     timed: u64,
     /// Whether there is a store.
     pub(super) stores: bool,
+    /// Mails whose content is in the store.
+    pointers: u64,
+    /// Rows of a list that was uploaded.
+    rows: u64,
 }
 
 impl Extras {
@@ -57,8 +61,13 @@ impl Extras {
             draw,
             timed,
             stores: false,
+            pointers: 0,
+            rows: 0,
         };
-        Self { stores: without.defers || timed > 0 && !times.one_in(4), ..without }
+        let stores = without.defers || timed > 0 && !times.one_in(4);
+        let more = Draw::new(seed ^ 0x5bd1_e995);
+        let of_store = |most: u64| if stores && more.one_in(2) { 1 + more.below(most) } else { 0 };
+        Self { stores, pointers: of_store(20), rows: of_store(300), ..without }
     }
 
     /// `settings` with this, on queues as SQS may be.
@@ -87,9 +96,9 @@ impl Extras {
     }
 
     pub(super) fn story(&self) -> String {
-        let Self { bucket, defers, reported, large, timed, stores, .. } = self;
+        let Self { bucket, defers, reported, large, timed, stores, pointers, rows, .. } = self;
         format!(
-            "bucket {bucket:?}, defers {defers}, {reported} reports of SES, {large} large mails, {timed} timed mails, store {stores}"
+            "bucket {bucket:?}, defers {defers}, {reported} reports of SES, {large} large mails, {timed} timed mails, store {stores}, {pointers} pointers, {rows} rows"
         )
     }
 
@@ -109,6 +118,13 @@ impl Extras {
             ProducedMail::new(format!("timed-{n}-{}", at.as_millis())).not_before(at)
         });
         world.put("small", &timed.collect::<Vec<_>>()).await;
+        for n in 0..self.pointers {
+            let mail = ProducedMail::new(format!("pointer-{n}"));
+            world.put_large("big", &mail.of_bytes(40_000, BodyForm::Repeated)).await;
+        }
+        if self.rows > 0 {
+            world.upload("small", self.rows).await;
+        }
         // The day's quota would take weeks for it.
         if self.defers && world.settings.daily_quota.is_none() {
             let count = if world.settings.quota < 4.0 { 400 } else { 1_000 };

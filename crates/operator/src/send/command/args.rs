@@ -38,13 +38,13 @@ use crate::stack::OnStack;
   tidegate send november.csv --campaign big --template corrected.html --from news@example.org --rest-of november
       After a cancel: everybody who has not got the mail of run november.
   tidegate send november.csv --campaign big --template mail.html --from news@example.org --upload
-      The stack sends it: this computer is no longer needed.
+      The stack sends it: this computer is no longer needed. The list may be s3://lists/november.csv.
   tidegate send users.jsonl --campaign big --template-name welcome --from news@example.org
   tidegate send parcels.csv --campaign first --text parcel.txt --stack texts --price-per-part 0.0075 --dry-run
       Text messages: the columns to_phone and whatever the template names.")]
 pub struct SendArgs {
     /// The recipients: CSV with the columns' names in its first line, or JSON objects, one a line or in an array; may be
-    /// packed with gzip
+    /// packed with gzip, and may be in S3: `s3://BUCKET/KEY`
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
     /// The campaign [default: the file's name without its ending, where a campaign is called so]

@@ -2,6 +2,7 @@
 
 mod args;
 mod estimate;
+mod in_s3;
 mod prepare;
 mod progress;
 mod rest;
@@ -59,6 +60,8 @@ struct PreparedRun {
 }
 
 pub(crate) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+    let fetched = in_s3::fetched(args).await?;
+    let args = fetched.as_ref().unwrap_or(args);
     let channel = texts::channel(args)?;
     let sources = prepare::sources(&args.mail, channel)?;
     prepare::open(&args.file)?;
