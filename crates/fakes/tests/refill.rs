@@ -342,7 +342,10 @@ async fn of_a_thousand_campaigns_none_starves_while_others_are_filled() {
             // After three minutes each has had its first turn, and no queue runs dry.
             let least = minute.saturating_sub(2) * A_MINUTE;
             let sent = gone[name.as_str()];
-            assert!(sent >= least.min(MAILS as usize), "{name}: {sent} after {minute} minutes");
+            assert!(
+                sent >= least.min(usize::try_from(MAILS).unwrap()),
+                "{name}: {sent} after {minute} minutes"
+            );
         }
     }
 }

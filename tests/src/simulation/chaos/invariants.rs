@@ -196,7 +196,7 @@ impl Chaos {
     /// Only what SES refused for good, what failed five times, what is no mail, and, under a parking
     /// deduplication, what may have been sent.
     fn dead_letters_have_a_cause(&self, broken: &mut Vec<String>) {
-        let letters = self.world.dead_letters();
+        let (letters, accepted) = (self.world.dead_letters(), self.world.accepted());
         for letter in &letters {
             let code = letter.last_error.code.as_deref().unwrap_or_default();
             let caused = match code {
@@ -204,6 +204,11 @@ impl Chaos {
                 "unknown" => {
                     self.deduplication == "park" && self.may_have_been_sent(&letter.message)
                 }
+                // Another copy was sent, and its object deleted; no mark tells.
+                "NoSuchObject" if self.deduplication == "off" => letter
+                    .to
+                    .iter()
+                    .any(|to| to.split('.').next().is_some_and(|id| accepted.contains_key(id))),
                 _ => letter.attempts >= 5,
             };
             if !caused {
