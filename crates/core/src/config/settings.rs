@@ -118,10 +118,11 @@ pub(super) const MEMORY: Setting = Setting {
     meaning: "The function's memory in megabytes.",
 };
 
+// The meaning is the entry's doc comment, or stands in its long form where a comment must not begin so.
 macro_rules! settings {
-    ($($constant:ident = $name:literal, $read_by:expr, $range:expr, $default:expr, $meaning:literal;)*) => {
+    ($(#[doc = $meaning:literal] $constant:ident = $name:literal, $read_by:expr, $range:expr, $default:expr;)*) => {
         $(pub(super) const $constant: Setting = Setting {
-            name: $name, read_by: $read_by, range: $range, default: $default, meaning: $meaning,
+            name: $name, read_by: $read_by, range: $range, default: $default, meaning: $meaning.trim_ascii_start(),
         };)*
 
         /// All settings, in the order of the documentation.
@@ -130,115 +131,115 @@ macro_rules! settings {
 }
 
 settings! {
-    CHANNEL = "TIDEGATE_CHANNEL", Both, Choice(&["email", "sms"]), Value("email"),
-        "What the stack sends: e-mail through SES, or text messages through AWS End User Messaging (SMS). A slot is a recipient of a mail, or a part of a text.";
+    #[doc = " What the stack sends: e-mail through SES, or text messages through AWS End User Messaging (SMS). A slot is a recipient of a mail, or a part of a text."]
+    CHANNEL = "TIDEGATE_CHANNEL", Both, Choice(&["email", "sms"]), Value("email");
+    /// The campaigns; `ledger` is the list in the [control record](operations/control-record.md). A scheduler may do without it and then knows no [back-pressure](operations/back-pressure.md) level.
     CAMPAIGNS = "TIDEGATE_CAMPAIGNS", Both,
         Text("a JSON list such as [{\"name\": \"big\", \"queue_url\": \"https://…\", \"weight\": 90}] with 1 to 1000 campaigns (names of letters, digits, - and _, at most 64, each once, not express; each a standard queue's URL, each once, and optional priority_queues: {\"high\": \"https://…\"} by critical, high and low; weights 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor; with a \"tenant\", that of an SES tenant: 1 to 64 letters, digits, - and _), or: ledger"),
-        Required,
-        "The campaigns; `ledger` is the list in the [control record](operations/control-record.md). A scheduler may do without it and then knows no [back-pressure](operations/back-pressure.md) level.";
-    MERGE_QUEUE = "TIDEGATE_MERGE_QUEUE_URL", Both, FifoQueue, Otherwise("none: direct mode"),
-        "The merge queue, which mixes the campaigns by share. Without it the poller receives from the campaign queues ([direct mode](concepts.md)).";
-    EXPRESS_QUEUE = "TIDEGATE_EXPRESS_QUEUE_URL", Both, StandardQueue, NO_QUEUE,
-        "The queue whose mail goes before all campaigns ([express mail](limits/express.md)).";
-    DEAD_LETTER_QUEUE = "TIDEGATE_DEAD_LETTER_QUEUE_URL", Poller, StandardQueue, Required,
-        "The queue for mail that failed for good ([dead letters](operations/dead-letters.md)).";
+        Required;
+    /// The merge queue, which mixes the campaigns by share. Without it the poller receives from the campaign queues ([direct mode](concepts.md)).
+    MERGE_QUEUE = "TIDEGATE_MERGE_QUEUE_URL", Both, FifoQueue, Otherwise("none: direct mode");
+    /// The queue whose mail goes before all campaigns ([express mail](limits/express.md)).
+    EXPRESS_QUEUE = "TIDEGATE_EXPRESS_QUEUE_URL", Both, StandardQueue, NO_QUEUE;
+    /// The queue for mail that failed for good ([dead letters](operations/dead-letters.md)).
+    DEAD_LETTER_QUEUE = "TIDEGATE_DEAD_LETTER_QUEUE_URL", Poller, StandardQueue, Required;
+    /// Limits by the recipients' domains, each with a rate or a share of the quota ([recipient domains](limits/recipient-domains.md)).
     LIMITS = "TIDEGATE_LIMITS", Poller,
         Text("a list such as gmail.com+googlemail.com=10/s, *=25% of at most 20 groups: domains joined by +, or * for every other domain; a rate of 0.001/s (4/h, 87/d) to 10000/s, with /s, /m, /h or /d, or a share from 0.0001% to 100%"),
-        Otherwise("none"),
-        "Limits by the recipients' domains, each with a rate or a share of the quota ([recipient domains](limits/recipient-domains.md)).";
+        Otherwise("none");
+    /// The queues for limited mail: one for each group of `TIDEGATE_LIMITS` in its order, then one for `*`. Further queues are given to limits that operators add.
     LIMIT_QUEUES = "TIDEGATE_LIMIT_QUEUES", Both,
         Text("at most 21 URLs of standard queues, separated by commas, none twice (http or https, not ending in .fifo)"),
-        NO_QUEUE,
-        "The queues for limited mail: one for each group of `TIDEGATE_LIMITS` in its order, then one for `*`. Further queues are given to limits that operators add.";
+        NO_QUEUE;
+    /// The express floor: the share of the slots that campaigns' mail takes before [express mail](limits/express.md).
     CAMPAIGN_FLOOR = "TIDEGATE_CAMPAIGN_FLOOR", Poller,
-        Text("a whole share of the slots from 0% (no floor) to 90%, such as 20%"), Value("0%"),
-        "The express floor: the share of the slots that campaigns' mail takes before [express mail](limits/express.md).";
+        Text("a whole share of the slots from 0% (no floor) to 90%, such as 20%"), Value("0%");
+    /// The [shared bucket](limits/shared-bucket.md): a Valkey or Redis, also a cluster, from which other software that sends from the account takes its sends, too. User and password are percent-encoded.
     SHARED_BUCKET = "TIDEGATE_SHARED_BUCKET", Poller,
         Text("redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE], or the same with rediss:// for TLS"),
-        Otherwise("none"),
-        "The [shared bucket](limits/shared-bucket.md): a Valkey or Redis, also a cluster, from which other software that sends from the account takes its sends, too. User and password are percent-encoded.";
-    SHARED_BUCKET_LOST = "TIDEGATE_SHARED_BUCKET_LOST", Poller, Choice(&["closed", "open"]), Value("closed"),
-        "While the shared bucket does not answer, `closed` sends nothing, and `open` sends by the slot grid alone, whatever the others send.";
+        Otherwise("none");
+    /// While the shared bucket does not answer, `closed` sends nothing, and `open` sends by the slot grid alone, whatever the others send.
+    SHARED_BUCKET_LOST = "TIDEGATE_SHARED_BUCKET_LOST", Poller, Choice(&["closed", "open"]), Value("closed");
+    /// The beginning of the shared bucket's keys: `{tidegate}:account`, `{tidegate}:domain:gmail.com`.
     SHARED_BUCKET_PREFIX = "TIDEGATE_SHARED_BUCKET_PREFIX", Poller,
-        Text("1 to 64 letters, digits, dots, - and _"), Value("tidegate"),
-        "The beginning of the shared bucket's keys: `{tidegate}:account`, `{tidegate}:domain:gmail.com`.";
+        Text("1 to 64 letters, digits, dots, - and _"), Value("tidegate");
+    /// Thresholds of the level `busy`, which defers low priority: how long the backlog takes, how old mail is when it is sent, the share of refused sends ([back-pressure](operations/back-pressure.md)).
     BACK_PRESSURE_BUSY = "TIDEGATE_BACK_PRESSURE_BUSY", Scheduler,
-        Text(ALLOWED_THRESHOLDS), Value("depth=12h,age=12h,refused=5%"),
-        "Thresholds of the level `busy`, which defers low priority: how long the backlog takes, how old mail is when it is sent, the share of refused sends ([back-pressure](operations/back-pressure.md)).";
+        Text(ALLOWED_THRESHOLDS), Value("depth=12h,age=12h,refused=5%");
+    /// Thresholds of the level `overloaded`, which also defers normal priority; none below that of `busy`.
     BACK_PRESSURE_OVERLOADED = "TIDEGATE_BACK_PRESSURE_OVERLOADED", Scheduler,
-        Text(ALLOWED_THRESHOLDS), Value("depth=48h,age=48h,refused=20%"),
-        "Thresholds of the level `overloaded`, which also defers normal priority; none below that of `busy`.";
-    STORE = "TIDEGATE_STORE", Both, Text(ALLOWED_LOCATION), Otherwise("none"),
-        "The [store](store.md), where mail waits longer than a queue should; without it none is deferred, and timed mail waits on its queue.";
-    DEFERRAL = "TIDEGATE_DEFERRAL", Poller, Choice(&["on", "off"]), Value("off"),
-        "Whether mail of priority low is put aside into the [store](store.md) while the stack is busy, and of normal while it is overloaded, until the level is clear again.";
+        Text(ALLOWED_THRESHOLDS), Value("depth=48h,age=48h,refused=20%");
+    /// The [store](store.md), where mail waits longer than a queue should; without it none is deferred, and timed mail waits on its queue.
+    STORE = "TIDEGATE_STORE", Both, Text(ALLOWED_LOCATION), Otherwise("none");
+    /// Whether mail of priority low is put aside into the [store](store.md) while the stack is busy, and of normal while it is overloaded, until the level is clear again.
+    DEFERRAL = "TIDEGATE_DEFERRAL", Poller, Choice(&["on", "off"]), Value("off");
+    /// The function that the scheduler sends its ticks to.
     POLLER_FUNCTION = "TIDEGATE_POLLER_FUNCTION", Scheduler,
-        Text("the name or ARN of the poller function"), Required,
-        "The function that the scheduler sends its ticks to.";
+        Text("the name or ARN of the poller function"), Required;
+    /// The topic to which the scheduler tells [incidents](operations/metrics.md), once when they begin and once when they end.
     ALARM_TOPIC = "TIDEGATE_ALARM_TOPIC", Scheduler,
         Text("the ARN of an SNS topic, such as arn:aws:sns:eu-west-1:123456789012:tidegate-alarms"),
-        Otherwise("none"),
-        "The topic to which the scheduler tells [incidents](operations/metrics.md), once when they begin and once when they end.";
-    LEDGER = "TIDEGATE_LEDGER", Both, Text("memory or dynamodb:TABLE"), Required,
-        "The [ledger](concepts.md): a DynamoDB table, or the memory of this one process (`make build` leaves the latter out).";
-    QUOTA = "TIDEGATE_QUOTA_PER_SECOND", Both, Number(0.001, 10_000.0), Otherwise("the account's"),
-        "An upper bound of the quota in recipients per second, and the quota while SES does not tell it.";
-    RATE_MARGIN = "TIDEGATE_RATE_MARGIN", Poller, Number(0.005, 0.5), Value("0.02"),
-        "The rate margin: the fraction by which slots are spaced wider than 1/quota, so that jitter never exceeds the quota.";
-    LEAD = "TIDEGATE_TICK_LEAD_MS", Both, Whole(0, 1_000), Value("400"),
-        "Milliseconds before a window opens that its tick is sent.";
-    OVERLAP = "TIDEGATE_OVERLAP_WINDOWS", Scheduler, Whole(0, 20), Value("10"),
-        "Ticks that the scheduler sends beyond its minute, so that a late next run leaves no gap.";
-    MAX_IN_FLIGHT = "TIDEGATE_MAX_IN_FLIGHT", Poller, Whole(1, 900), Otherwise("from rate and latency"),
-        "The most sends at the same time.";
-    SEND_TIMEOUT = "TIDEGATE_SEND_TIMEOUT_MS", Poller, Whole(100, LONGEST_SEND_MS), Value("5000"),
-        "The time limit of one send in milliseconds. With more, a slow poller could not settle everything before its timeout of 15 s.";
-    MAX_ATTEMPTS = "TIDEGATE_MAX_ATTEMPTS", Poller, Whole(1, 100), Value("5"),
-        "Sends of one mail that may fail before it goes to the dead-letter queue.";
-    UNSENT = "TIDEGATE_UNSENT", Poller, Choice(&["timeout", "release"]), Value("timeout"),
-        "Mail that was received and is unsent at the end of its window: `timeout` leaves it to the visibility timeout, `release` makes it visible at once.";
-    IDLE_WINDOWS = "TIDEGATE_IDLE_WINDOWS", Poller, Whole(1, 60), Value("5"),
-        "The longest pause, in windows of one second, before an empty queue is asked again.";
-    IDLE_WAKE = "TIDEGATE_IDLE_WAKE_SECONDS", Scheduler, Whole(1, 60), Value("60"),
-        "While every queue is empty, the scheduler counts their messages once in this many seconds, and no poller runs: the first mail after a pause waits as long, unless somebody [wakes](operations/idle.md) the stack. 1 keeps a tick for every window.";
+        Otherwise("none");
+    /// The [ledger](concepts.md): a DynamoDB table, or the memory of this one process (`make build` leaves the latter out).
+    LEDGER = "TIDEGATE_LEDGER", Both, Text("memory or dynamodb:TABLE"), Required;
+    /// An upper bound of the quota in recipients per second, and the quota while SES does not tell it.
+    QUOTA = "TIDEGATE_QUOTA_PER_SECOND", Both, Number(0.001, 10_000.0), Otherwise("the account's");
+    /// The rate margin: the fraction by which slots are spaced wider than 1/quota, so that jitter never exceeds the quota.
+    RATE_MARGIN = "TIDEGATE_RATE_MARGIN", Poller, Number(0.005, 0.5), Value("0.02");
+    /// Milliseconds before a window opens that its tick is sent.
+    LEAD = "TIDEGATE_TICK_LEAD_MS", Both, Whole(0, 1_000), Value("400");
+    /// Ticks that the scheduler sends beyond its minute, so that a late next run leaves no gap.
+    OVERLAP = "TIDEGATE_OVERLAP_WINDOWS", Scheduler, Whole(0, 20), Value("10");
+    /// The most sends at the same time.
+    MAX_IN_FLIGHT = "TIDEGATE_MAX_IN_FLIGHT", Poller, Whole(1, 900), Otherwise("from rate and latency");
+    /// The time limit of one send in milliseconds. With more, a slow poller could not settle everything before its timeout of 15 s.
+    SEND_TIMEOUT = "TIDEGATE_SEND_TIMEOUT_MS", Poller, Whole(100, LONGEST_SEND_MS), Value("5000");
+    /// Sends of one mail that may fail before it goes to the dead-letter queue.
+    MAX_ATTEMPTS = "TIDEGATE_MAX_ATTEMPTS", Poller, Whole(1, 100), Value("5");
+    /// Mail that was received and is unsent at the end of its window: `timeout` leaves it to the visibility timeout, `release` makes it visible at once.
+    UNSENT = "TIDEGATE_UNSENT", Poller, Choice(&["timeout", "release"]), Value("timeout");
+    /// The longest pause, in windows of one second, before an empty queue is asked again.
+    IDLE_WINDOWS = "TIDEGATE_IDLE_WINDOWS", Poller, Whole(1, 60), Value("5");
+    /// While every queue is empty, the scheduler counts their messages once in this many seconds, and no poller runs: the first mail after a pause waits as long, unless somebody [wakes](operations/idle.md) the stack. 1 keeps a tick for every window.
+    IDLE_WAKE = "TIDEGATE_IDLE_WAKE_SECONDS", Scheduler, Whole(1, 60), Value("60");
+    /// Senders that mail may have; `*` is everyone. Mail is sent with its sender spelt as in the list.
     ALLOWED_SENDERS = "TIDEGATE_ALLOWED_SENDERS", Poller,
-        Text("addresses and domains (example.org or *@example.org), separated by commas, or *"), Value("*"),
-        "Senders that mail may have; `*` is everyone. Mail is sent with its sender spelt as in the list.";
+        Text("addresses and domains (example.org or *@example.org), separated by commas, or *"), Value("*");
+    /// Origins that text messages may have; `*` is any. Texts that name none have the first one, and its type gives the quota.
     ORIGINS = "TIDEGATE_ORIGINS", Both,
-        Text("phone numbers in E.164, sender ids, pools and their ARNs, separated by commas, or *"), Value("*"),
-        "Origins that text messages may have; `*` is any. Texts that name none have the first one, and its type gives the quota.";
+        Text("phone numbers in E.164, sender ids, pools and their ARNs, separated by commas, or *"), Value("*");
+    /// Countries that text messages may go to; `*` is every one.
     ALLOWED_COUNTRIES = "TIDEGATE_ALLOWED_COUNTRIES", Poller,
-        Text("country codes such as +49, or longer beginnings of numbers such as +1340, separated by commas, or *"), Value("*"),
-        "Countries that text messages may go to; `*` is every one.";
+        Text("country codes such as +49, or longer beginnings of numbers such as +1340, separated by commas, or *"), Value("*");
+    /// The beginning of the names of the queues among which campaigns are [found by tag](operations/campaigns-by-tag.md); the poller then has `TIDEGATE_CAMPAIGNS=ledger`.
     CAMPAIGN_QUEUES = "TIDEGATE_CAMPAIGN_QUEUES", Scheduler,
         Text("1 to 79 letters, digits, - and _ that queues' names begin with, such as tidegate-campaign-"),
-        Otherwise("none"),
-        "The beginning of the names of the queues among which campaigns are [found by tag](operations/campaigns-by-tag.md); the poller then has `TIDEGATE_CAMPAIGNS=ledger`.";
+        Otherwise("none");
+    /// SES's configuration set for mails that name none.
     CONFIGURATION_SET = "TIDEGATE_CONFIGURATION_SET", Poller,
-        Text("the name of an SES configuration set: 1 to 64 letters, digits, - and _"), Otherwise("none"),
-        "SES's configuration set for mails that name none.";
-    FEEDBACK = "TIDEGATE_FEEDBACK", Scheduler, Choice(&["off", "count", "hold"]), Value("off"),
-        "The effect of [bounces and complaints](operations/reputation.md): `hold` holds a campaign whose share of them is too high, `count` only counts them, `off` takes none.";
+        Text("the name of an SES configuration set: 1 to 64 letters, digits, - and _"), Otherwise("none");
+    /// The effect of [bounces and complaints](operations/reputation.md): `hold` holds a campaign whose share of them is too high, `count` only counts them, `off` takes none.
+    FEEDBACK = "TIDEGATE_FEEDBACK", Scheduler, Choice(&["off", "count", "hold"]), Value("off");
+    /// The queue on which SES's bounces and complaints arrive.
     FEEDBACK_QUEUE = "TIDEGATE_FEEDBACK_QUEUE_URL", Scheduler, StandardQueue,
-        Otherwise("none; required unless `TIDEGATE_FEEDBACK` is `off`"),
-        "The queue on which SES's bounces and complaints arrive.";
-    BOUNCE_SHARE = "TIDEGATE_BOUNCE_SHARE", Scheduler, Number(0.001, 1.0), Value("0.05"),
-        "A campaign is held once permanent bounces reach this share of the recipients sent to.";
-    COMPLAINT_SHARE = "TIDEGATE_COMPLAINT_SHARE", Scheduler, Number(0.000_1, 1.0), Value("0.001"),
-        "A campaign is held once complaints reach this share of the recipients sent to.";
-    FEEDBACK_MINIMUM = "TIDEGATE_FEEDBACK_MINIMUM", Scheduler, Whole(100, 1_000_000), Value("1000"),
-        "Recipients that a campaign must have sent to before its bounces and complaints are judged.";
-    DAILY = "TIDEGATE_DAILY", Both, Choice(&["full", "spread"]), Value("full"),
-        "How the [daily quota](operations/holds.md#daily-quota) is used: `full` sends at the full rate until it is used up but for the reserve, `spread` sends evenly over the day.";
+        Otherwise("none; required unless `TIDEGATE_FEEDBACK` is `off`");
+    /// A campaign is held once permanent bounces reach this share of the recipients sent to.
+    BOUNCE_SHARE = "TIDEGATE_BOUNCE_SHARE", Scheduler, Number(0.001, 1.0), Value("0.05");
+    /// A campaign is held once complaints reach this share of the recipients sent to.
+    COMPLAINT_SHARE = "TIDEGATE_COMPLAINT_SHARE", Scheduler, Number(0.000_1, 1.0), Value("0.001");
+    /// Recipients that a campaign must have sent to before its bounces and complaints are judged.
+    FEEDBACK_MINIMUM = "TIDEGATE_FEEDBACK_MINIMUM", Scheduler, Whole(100, 1_000_000), Value("1000");
+    /// How the [daily quota](operations/holds.md#daily-quota) is used: `full` sends at the full rate until it is used up but for the reserve, `spread` sends evenly over the day.
+    DAILY = "TIDEGATE_DAILY", Both, Choice(&["full", "spread"]), Value("full");
+    /// The part of the daily quota that only express mail may use.
     DAILY_RESERVE = "TIDEGATE_DAILY_RESERVE", Both,
-        Text("a number of recipients such as 500, or a share from 0% to 99%"), Value("1%"),
-        "The part of the daily quota that only express mail may use.";
-    BREAKER_SHARE = "TIDEGATE_BREAKER_SHARE", Poller, Number(0.01, 1.0), Value("0.2"),
-        "The share of failed sends above which the [breaker](operations/breaker.md) blocks; 1 is never.";
-    BREAKER_SECONDS = "TIDEGATE_BREAKER_SECONDS", Poller, Whole(15, 3_600), Value("60"),
-        "Seconds that the share must be exceeded before the breaker blocks.";
-    DEDUPLICATION = "TIDEGATE_DEDUPLICATION", Poller, Choice(&["off", "resend", "park"]), Value("off"),
-        "Whether every mail is marked in the ledger, so that a copy of a mail that was sent is known ([deduplication](operations/deduplication.md)). A mail that may have been sent, `resend` sends again, and `park` dead-letters.";
-    DEDUPLICATION_DAYS = "TIDEGATE_DEDUPLICATION_DAYS", Poller, Whole(1, 90), Value("15"),
-        "Days for which a mail's mark is kept; a queue keeps a message for at most 14.";
+        Text("a number of recipients such as 500, or a share from 0% to 99%"), Value("1%");
+    /// The share of failed sends above which the [breaker](operations/breaker.md) blocks; 1 is never.
+    BREAKER_SHARE = "TIDEGATE_BREAKER_SHARE", Poller, Number(0.01, 1.0), Value("0.2");
+    /// Seconds that the share must be exceeded before the breaker blocks.
+    BREAKER_SECONDS = "TIDEGATE_BREAKER_SECONDS", Poller, Whole(15, 3_600), Value("60");
+    /// Whether every mail is marked in the ledger, so that a copy of a mail that was sent is known ([deduplication](operations/deduplication.md)). A mail that may have been sent, `resend` sends again, and `park` dead-letters.
+    DEDUPLICATION = "TIDEGATE_DEDUPLICATION", Poller, Choice(&["off", "resend", "park"]), Value("off");
+    /// Days for which a mail's mark is kept; a queue keeps a message for at most 14.
+    DEDUPLICATION_DAYS = "TIDEGATE_DEDUPLICATION_DAYS", Poller, Whole(1, 90), Value("15");
 }

@@ -64,8 +64,9 @@ pub struct CounterEntry {
     pub meaning: &'static str,
 }
 
+// The meaning is the entry's doc comment.
 macro_rules! counters {
-    ($($counter:ident, $name:literal, $unit:ident, $ledger:ident, $metric:expr, $meaning:literal;)*) => {
+    ($(#[doc = $meaning:literal] $counter:ident, $name:literal, $unit:ident, $ledger:ident, $metric:expr;)*) => {
         /// A counter of the poller's windows.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Counter {
@@ -84,7 +85,7 @@ macro_rules! counters {
                         unit: CounterUnit::$unit,
                         ledger: LedgerSums::$ledger,
                         metric: $metric,
-                        meaning: $meaning,
+                        meaning: $meaning.trim_ascii_start(),
                     },)*
                 }
             }
@@ -93,86 +94,86 @@ macro_rules! counters {
 }
 
 counters! {
-    Windows, "windows", Windows, Total, None,
-        "Windows that were claimed and served.";
-    WindowsMissed, "windows_missed", Windows, Total, Some("WindowsMissed"),
-        "Windows with slots before a served one that no poller claimed, because their ticks were lost or came too late. While the stack sleeps, none is missed.";
-    TicksEarly, "ticks_early", Milliseconds, Total, None,
-        "Time from a poller's start to the opening of its window, 0 if it had opened. Divided by `windows` it is what is left of `TIDEGATE_TICK_LEAD_MS`.";
-    Fed, "fed", Recipients, Total, Some("Fed"),
-        "Recipients whose mail the merge queue acknowledged, by campaign.";
-    Taken, "taken", Recipients, Total, None,
-        "Recipients received from the merge queue and dealt with: sent, given up, put back, left or refused. The ledger's sum is less `back`.";
-    Back, "back", Recipients, None, None,
-        "Recipients received from the merge queue for the second time or more: left or refused before, or their poller crashed.";
-    Sent, "sent", Recipients, TotalAndByCampaign, Some("Sent"),
-        "Recipients of mails that SES accepted, by campaign.";
-    Waited, "waited", RecipientSeconds, ByCampaign, None,
-        "Time from a mail's arrival on its queue to SES's acceptance, by campaign. Divided by `sent` it is the mean wait.";
-    ExpressWaits, "express_waits", Mails, ByCampaign, None,
-        "Express mails by the time from their queue to SES's acceptance, by the upper bound in milliseconds (`more`: above a minute).";
-    First, "first", Recipients, Total, None,
-        "Recipients that SES accepted of campaign mail that was never put back and crossed no limit queue.";
-    FirstWaited, "first_waited", RecipientSeconds, Total, None,
-        "Time that the mail in `first` had waited since it was put on its queue.";
-    Mails, "mails", Mails, Total, None,
-        "Mails that SES accepted, express included.";
-    Refused, "refused", Mails, TotalAndByCampaign, Some("Refused"),
-        "Mails that SES refused for the rate, by campaign.";
-    Failed, "failed", Mails, Total, Some("Failed"),
-        "Mails whose send failed, by outcome: `transient`, `permanent`, `ambiguous` and the reasons for holds.";
-    PossiblySent, "possibly_sent", Mails, Total, Some("PossiblySent"),
-        "Mails that SES may have accepted: the request was written, and no answer came. They count in `failed` too.";
-    Retried, "retried", Mails, Total, None,
-        "Mails put back to their campaign for another attempt.";
-    PutBack, "put_back", Mails, Total, None,
-        "Mails put back to their campaign's queue because it is held.";
-    Cancelled, "cancelled", Mails, TotalAndByCampaign, None,
-        "Mails that an operator's cancel took out, by campaign. Those that it keeps count in `dead`, too.";
-    Excluded, "excluded", Mails, TotalAndByCampaign, None,
-        "Mails to recipients on the exclusion list, deleted instead of sent, by campaign.";
-    Dead, "dead", Mails, TotalAndByCampaign, Some("DeadLettered"),
-        "Messages sent to the dead-letter queue, by campaign: invalid, refused for good, out of attempts, or `unknown`.";
-    Left, "left", Mails, Total, None,
-        "Mails received and not sent, left to their visibility timeout or released; without express mail that came too late for a window and was handed to the next one's poller.";
-    Late, "late", Mails, Total, None,
-        "Sends called off right before the request was written, too late for their slot: a later slot took them.";
-    Skipped, "skipped", Slots, Total, Some("SlotsSkipped"),
-        "Slots that passed unused although mail waited: it was too late to start at them.";
-    Unused, "unused", Slots, Total, Some("SlotsUnused"),
-        "Slots that passed unused because no fitting mail waited.";
-    SqsCalls, "sqs_calls", Calls, Total, Some("SqsCalls"),
-        "Calls to SQS, through all queues together.";
-    ReceivedOften, "received_often", Mails, Total, None,
-        "Receives of messages that had been received more than 100 times already: something keeps them from being sent.";
-    Old, "old", Mails, Total, None,
-        "Receives of messages that had been on their queue for more than 10 days. SQS deletes them after 14.";
-    DeleteFailed, "delete_failed", Mails, None, None,
-        "Deletes that failed at the last try: these messages become visible again and may be sent twice.";
-    MoveFailed, "move_failed", Mails, None, None,
-        "Moves to another queue that failed: these messages stay on their queues and become visible again.";
-    AlreadySent, "already_sent", Mails, Total, None,
-        "Copies deleted because deduplication knew that the mail had been sent.";
-    Parked, "parked", Mails, Total, None,
-        "Mails dead-lettered as `unknown`, also counted in `dead`: a poller began to send them and did not note the outcome.";
-    Deferred, "deferred", Mails, Total, Some("Deferred"),
-        "Mails moved from their queues to the store, by campaign: of low priority, or left at a limit's end.";
-    Timed, "timed", Mails, Total, Some("Timed"),
-        "Mails moved from their queues to the store until their `not_before`, by campaign.";
-    Uploaded, "uploaded", Mails, Total, None,
-        "Rows of lists that were uploaded to the store: the scheduler makes their mails.";
-    StoreFailed, "store_failed", Mails, Total, Some("StoreFailed"),
-        "Mails that should have been moved to the store and could not be written: they stay on their queues.";
-    LimitFed, "limit_fed", Recipients, None, Some("LimitMoved"),
-        "Recipients moved into limit queues, by limit: the group's first domain, or `others`.";
-    LimitLeft, "limit_left", Mails, None, Some("LimitWaiting"),
-        "Mails received from limit queues that got no slot.";
-    LimitedAgain, "limited_again", Recipients, Total, None,
-        "Recipients of mails that came for a limit without a queue of its own and were too many: they stay away until it may have a slot.";
-    BucketRefused, "bucket_refused", Mails, Total, Some("BucketRefused"),
-        "Sends that the shared bucket refused: a later slot took them.";
-    BucketLost, "bucket_lost", Mails, Total, Some("BucketLost"),
-        "Sends for which the shared bucket did not answer, or had failed a moment before: a later slot took them, or with `TIDEGATE_SHARED_BUCKET_LOST=open` they were made.";
+    /// Windows that were claimed and served.
+    Windows, "windows", Windows, Total, None;
+    /// Windows with slots before a served one that no poller claimed, because their ticks were lost or came too late. While the stack sleeps, none is missed.
+    WindowsMissed, "windows_missed", Windows, Total, Some("WindowsMissed");
+    /// Time from a poller's start to the opening of its window, 0 if it had opened. Divided by `windows` it is what is left of `TIDEGATE_TICK_LEAD_MS`.
+    TicksEarly, "ticks_early", Milliseconds, Total, None;
+    /// Recipients whose mail the merge queue acknowledged, by campaign.
+    Fed, "fed", Recipients, Total, Some("Fed");
+    /// Recipients received from the merge queue and dealt with: sent, given up, put back, left or refused. The ledger's sum is less `back`.
+    Taken, "taken", Recipients, Total, None;
+    /// Recipients received from the merge queue for the second time or more: left or refused before, or their poller crashed.
+    Back, "back", Recipients, None, None;
+    /// Recipients of mails that SES accepted, by campaign.
+    Sent, "sent", Recipients, TotalAndByCampaign, Some("Sent");
+    /// Time from a mail's arrival on its queue to SES's acceptance, by campaign. Divided by `sent` it is the mean wait.
+    Waited, "waited", RecipientSeconds, ByCampaign, None;
+    /// Express mails by the time from their queue to SES's acceptance, by the upper bound in milliseconds (`more`: above a minute).
+    ExpressWaits, "express_waits", Mails, ByCampaign, None;
+    /// Recipients that SES accepted of campaign mail that was never put back and crossed no limit queue.
+    First, "first", Recipients, Total, None;
+    /// Time that the mail in `first` had waited since it was put on its queue.
+    FirstWaited, "first_waited", RecipientSeconds, Total, None;
+    /// Mails that SES accepted, express included.
+    Mails, "mails", Mails, Total, None;
+    /// Mails that SES refused for the rate, by campaign.
+    Refused, "refused", Mails, TotalAndByCampaign, Some("Refused");
+    /// Mails whose send failed, by outcome: `transient`, `permanent`, `ambiguous` and the reasons for holds.
+    Failed, "failed", Mails, Total, Some("Failed");
+    /// Mails that SES may have accepted: the request was written, and no answer came. They count in `failed` too.
+    PossiblySent, "possibly_sent", Mails, Total, Some("PossiblySent");
+    /// Mails put back to their campaign for another attempt.
+    Retried, "retried", Mails, Total, None;
+    /// Mails put back to their campaign's queue because it is held.
+    PutBack, "put_back", Mails, Total, None;
+    /// Mails that an operator's cancel took out, by campaign. Those that it keeps count in `dead`, too.
+    Cancelled, "cancelled", Mails, TotalAndByCampaign, None;
+    /// Mails to recipients on the exclusion list, deleted instead of sent, by campaign.
+    Excluded, "excluded", Mails, TotalAndByCampaign, None;
+    /// Messages sent to the dead-letter queue, by campaign: invalid, refused for good, out of attempts, or `unknown`.
+    Dead, "dead", Mails, TotalAndByCampaign, Some("DeadLettered");
+    /// Mails received and not sent, left to their visibility timeout or released; without express mail that came too late for a window and was handed to the next one's poller.
+    Left, "left", Mails, Total, None;
+    /// Sends called off right before the request was written, too late for their slot: a later slot took them.
+    Late, "late", Mails, Total, None;
+    /// Slots that passed unused although mail waited: it was too late to start at them.
+    Skipped, "skipped", Slots, Total, Some("SlotsSkipped");
+    /// Slots that passed unused because no fitting mail waited.
+    Unused, "unused", Slots, Total, Some("SlotsUnused");
+    /// Calls to SQS, through all queues together.
+    SqsCalls, "sqs_calls", Calls, Total, Some("SqsCalls");
+    /// Receives of messages that had been received more than 100 times already: something keeps them from being sent.
+    ReceivedOften, "received_often", Mails, Total, None;
+    /// Receives of messages that had been on their queue for more than 10 days. SQS deletes them after 14.
+    Old, "old", Mails, Total, None;
+    /// Deletes that failed at the last try: these messages become visible again and may be sent twice.
+    DeleteFailed, "delete_failed", Mails, None, None;
+    /// Moves to another queue that failed: these messages stay on their queues and become visible again.
+    MoveFailed, "move_failed", Mails, None, None;
+    /// Copies deleted because deduplication knew that the mail had been sent.
+    AlreadySent, "already_sent", Mails, Total, None;
+    /// Mails dead-lettered as `unknown`, also counted in `dead`: a poller began to send them and did not note the outcome.
+    Parked, "parked", Mails, Total, None;
+    /// Mails moved from their queues to the store, by campaign: of low priority, or left at a limit's end.
+    Deferred, "deferred", Mails, Total, Some("Deferred");
+    /// Mails moved from their queues to the store until their `not_before`, by campaign.
+    Timed, "timed", Mails, Total, Some("Timed");
+    /// Rows of lists that were uploaded to the store: the scheduler makes their mails.
+    Uploaded, "uploaded", Mails, Total, None;
+    /// Mails that should have been moved to the store and could not be written: they stay on their queues.
+    StoreFailed, "store_failed", Mails, Total, Some("StoreFailed");
+    /// Recipients moved into limit queues, by limit: the group's first domain, or `others`.
+    LimitFed, "limit_fed", Recipients, None, Some("LimitMoved");
+    /// Mails received from limit queues that got no slot.
+    LimitLeft, "limit_left", Mails, None, Some("LimitWaiting");
+    /// Recipients of mails that came for a limit without a queue of its own and were too many: they stay away until it may have a slot.
+    LimitedAgain, "limited_again", Recipients, Total, None;
+    /// Sends that the shared bucket refused: a later slot took them.
+    BucketRefused, "bucket_refused", Mails, Total, Some("BucketRefused");
+    /// Sends for which the shared bucket did not answer, or had failed a moment before: a later slot took them, or with `TIDEGATE_SHARED_BUCKET_LOST=open` they were made.
+    BucketLost, "bucket_lost", Mails, Total, Some("BucketLost");
 }
 
 impl Counter {
