@@ -50,10 +50,8 @@ impl Dimension {
 
     /// The properties that messages of the channel have.
     pub fn of(channel: Channel) -> impl Iterator<Item = Self> {
-        Self::VARIANTS
-            .iter()
-            .copied()
-            .filter(move |one| one.channel().is_none_or(|only| only == channel))
+        let has = move |one: &Self| one.channel().is_none_or(|only| only == channel);
+        Self::VARIANTS.iter().copied().filter(has)
     }
 
     /// The channel whose messages alone have this property; `None` if those of both have.

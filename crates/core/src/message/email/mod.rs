@@ -48,8 +48,8 @@ pub use read::{addressed_to, id_of};
 pub(crate) use read::{read_id, read_not_before, read_priority, read_tags};
 pub use senders::AllowedSenders;
 pub use stored::{
-    LARGE_FOLDER, LargeObject, MAX_MAIL_BYTES, MAX_STORED_BYTES, SizedBody, SplitBody,
-    StoredContent, TooLarge, split,
+    LARGE_FOLDER, LargeObject, MAX_MAIL_BYTES, MAX_STORED_BYTES, SizedBody, StoredContent,
+    TooLarge, split,
 };
 pub use tags::ses_tag_value;
 

@@ -307,6 +307,7 @@ impl BackPressurePolicy {
         let grew = before.and_then(|before| before.growing_since);
         let found = grew.map(|grew| since(grew, now));
         let growing_since = backlog.grows(&figures, found).then(|| grew.unwrap_or(now));
+        let read_at = now;
         let reading = |level, since, calm_since| Reading {
             level,
             since,
@@ -314,7 +315,7 @@ impl BackPressurePolicy {
             figures,
             backlog,
             growing_since,
-            read_at: now,
+            read_at,
         };
         if demanded > stood {
             return reading(demanded, now, None);
@@ -489,12 +490,8 @@ impl Thresholds {
             (self.refused, figures.refused_millionths),
         ]
         .into_iter()
-        .any(|pair| match pair {
-            (Some(threshold), Some(figure)) => {
-                figure.saturating_mul(100) >= threshold.saturating_mul(percent)
-            }
-            _ => false,
-        })
+        .filter_map(|(threshold, figure)| threshold.zip(figure))
+        .any(|(most, figure)| figure.saturating_mul(100) >= most.saturating_mul(percent))
     }
 
     /// These thresholds, each raised to its counterpart in `lower` if it lies below it.
