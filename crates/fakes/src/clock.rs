@@ -52,12 +52,8 @@ impl Universe {
 
     /// An environment's clock whose wall is `offset_nanos` ahead of true time (behind, if negative).
     pub fn clock_with_offset(&self, offset_nanos: i64) -> SimClock {
-        SimClock {
-            universe: *self,
-            started: Instant::now(),
-            offset_nanos: SharedState::new(offset_nanos),
-            pause: SharedState::new(Duration::ZERO),
-        }
+        let (offset_nanos, pause) = (SharedState::new(offset_nanos), SharedState::default());
+        SimClock { universe: *self, started: Instant::now(), offset_nanos, pause }
     }
 }
 
@@ -147,7 +143,8 @@ pub struct Latency {
 
 impl Latency {
     pub const NONE: Self = Self::always(Duration::ZERO);
-    const ALLOWED: &str =
+    /// The texts that can be read as one, in words.
+    pub const ALLOWED: &str =
         "a time such as `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`, in rising order, at most 1h";
 
     pub const fn always(duration: Duration) -> Self {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 ///
 /// A mutex instead of a cell, because the sandboxes use the handles from several threads. No lock
 /// is held across an await.
+#[derive(Default)]
 pub(crate) struct SharedState<T>(Arc<Mutex<T>>);
 
 impl<T> SharedState<T> {
@@ -16,12 +17,6 @@ impl<T> SharedState<T> {
     /// failed already.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut T) -> R) -> R {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl<T: Default> Default for SharedState<T> {
-    fn default() -> Self {
-        Self::new(T::default())
     }
 }
 

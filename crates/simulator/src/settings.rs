@@ -23,7 +23,7 @@ pub struct Deployment {
 
 /// The settings of a [`World`](crate::World). Create them with [`WorldSettings::new`] and change
 /// their fields.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 // More than 12 fields: one for each setting of a simulation.
 pub struct WorldSettings {
     /// The account's quota in recipients per second, as SES reports it and, by default, enforces
@@ -69,24 +69,15 @@ impl WorldSettings {
         let ms = Duration::from_millis;
         Self {
             quota,
-            real_quota: None,
             counting: Counting::SlidingSecond,
-            daily_quota: None,
-            spend_limit: None,
             latency: Latency::between(ms(73), ms(87)),
             sqs_latency: Latency::between(ms(5), ms(15)),
-            queues: QueueSettings::default(),
             campaigns: vec![("big".to_owned(), 90), ("small".to_owned(), 10)],
-            tenants: BTreeMap::new(),
-            priority_queues: Vec::new(),
             merge,
-            express: false,
-            variables: Vec::new(),
-            deployed: None,
             overlap_windows: 10,
-            clocks: Vec::new(),
             epoch: Timestamp::from_millis(1_795_207_000_300),
             seed: 1,
+            ..Self::default()
         }
     }
 

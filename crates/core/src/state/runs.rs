@@ -20,7 +20,7 @@ pub const RUNS_KEPT: usize = 100;
 pub const SILENT: Duration = Duration::from_mins(1);
 
 /// One sending of a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 // More than 12 fields: one for each member that the ledger has.
 pub struct Run {
     /// The campaign that it is of.
@@ -99,11 +99,12 @@ pub struct RunSender {
 }
 
 /// How far a run has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum RunStage {
     /// Rows are being enqueued.
+    #[default]
     Sending,
     /// The rows that are left wait: for room in the queue, for the level, or for the end of a pause.
     Waiting,
@@ -138,13 +139,7 @@ impl Run {
             sender,
             began: at,
             seen: at,
-            stage: RunStage::Sending,
-            enqueued: 0,
-            settled: RowRanges::default(),
-            returned: RowRanges::default(),
-            rest: Vec::new(),
-            before: Baseline::default(),
-            uploaded: None,
+            ..Self::default()
         }
     }
 

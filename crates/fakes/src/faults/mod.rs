@@ -54,16 +54,10 @@ impl Faults {
 }
 
 /// A port in memory: its state, and the faults of this handle. A clone is another handle on the same state.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Fake<S> {
     pub(crate) state: SharedState<S>,
     faults: Faults,
-}
-
-impl<S: Default> Default for Fake<S> {
-    fn default() -> Self {
-        Self { state: SharedState::default(), faults: Faults::default() }
-    }
 }
 
 impl<S> Clone for Fake<S> {
@@ -391,15 +385,8 @@ pub struct Rule<E> {
 
 impl<E> Rule<E> {
     pub const fn new(fault: Fault<E>) -> Self {
-        Self {
-            fault,
-            operations: Vec::new(),
-            resource: None,
-            nth: None,
-            chance: 1.0,
-            during: None,
-            matched: 0,
-        }
+        let operations = Vec::new();
+        Self { fault, operations, resource: None, nth: None, chance: 1.0, during: None, matched: 0 }
     }
 
     /// Limits the rule to calls of `operation`; a second call adds another operation.

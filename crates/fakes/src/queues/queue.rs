@@ -98,7 +98,7 @@ struct StoredMessage {
 }
 
 /// One SQS queue. Every method takes the current time, which must not decrease.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 // More than 12 fields: one for each attribute of an SQS queue, and the messages.
 pub(super) struct Queue {
     pub(super) settings: QueueSettings,
@@ -131,25 +131,7 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new(settings: QueueSettings, fifo: bool, tag: u64) -> Self {
-        Self {
-            settings,
-            fifo,
-            tags: BTreeMap::new(),
-            changed: Arc::default(),
-            tag,
-            next: 0,
-            messages: BTreeMap::new(),
-            visible: BTreeSet::new(),
-            hidden: BTreeSet::new(),
-            in_flight: 0,
-            locks: HashMap::new(),
-            remembered: HashMap::new(),
-            forgetting: VecDeque::new(),
-            shown_depth: (QueueDepth::default(), Timestamp::default()),
-            again: Vec::new(),
-            taken: Vec::new(),
-            doubled: Vec::new(),
-        }
+        Self { settings, fifo, tag, ..Self::default() }
     }
 
     /// Puts `message` on the queue. If its deduplication id is remembered, the message is
@@ -230,13 +212,9 @@ impl Queue {
             let group = stored.group.as_ref();
             stored.server & asked != 0 && group.is_none_or(|group| !self.locks.contains_key(group))
         };
-        let taken: Vec<u64> = self
-            .visible
-            .iter()
-            .copied()
-            .filter(|sequence| self.messages.get(sequence).is_some_and(seen))
-            .take((max - received.len()).min(room))
-            .collect();
+        let seen = |sequence: &u64| self.messages.get(sequence).is_some_and(seen);
+        let taken = self.visible.iter().copied().filter(seen);
+        let taken: Vec<u64> = taken.take((max - received.len()).min(room)).collect();
         let until = now + self.settings.visibility;
         received.extend(taken.into_iter().filter_map(|sequence| self.take(sequence, until)));
         received
@@ -339,11 +317,8 @@ impl Queue {
     pub(super) fn depth(&mut self, now: Timestamp) -> QueueDepth {
         self.advance(now);
         let hidden = self.hidden.len() - self.in_flight;
-        QueueDepth {
-            visible: self.visible.len() as u64,
-            in_flight: self.in_flight as u64,
-            delayed: hidden as u64,
-        }
+        let (visible, in_flight) = (self.visible.len() as u64, self.in_flight as u64);
+        QueueDepth { visible, in_flight, delayed: hidden as u64 }
     }
 
     /// The depth as SQS would report it: up to `depth_lag` old. It is sampled at random times, so

@@ -20,9 +20,7 @@ use super::scenario::{CampaignLoad, PlanError, Scenario, refused};
 /// # Ok::<(), tidegate_simulator::plan::PlanError>(())
 /// ```
 pub fn latency(text: &str) -> Result<Latency, PlanError> {
-    let allowed =
-        "a time such as `80ms`, `50ms..5s` or `p50=80ms,p99=400ms`, in rising order, at most 1h";
-    text.parse().map_err(|_| refused("latency", text, allowed))
+    text.parse().map_err(|_| refused("latency", text, Latency::ALLOWED))
 }
 
 /// A whole number, with `k` for thousands or `M` for millions.

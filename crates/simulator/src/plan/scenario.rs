@@ -48,7 +48,7 @@ pub struct DailyQuotaSettings {
     pub pace: DailyPace,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 // More than 12 fields: one for each option of a forecast.
 pub struct Scenario {
     /// The scenario's name, which tells it from its variants.
@@ -114,27 +114,14 @@ impl Scenario {
         let ms = Duration::from_millis;
         Self {
             name: "as given".to_owned(),
-            channel: Channel::Email,
-            campaigns: Vec::new(),
-            price_per_part: None,
-            ses_price: None,
             quota: 14.0,
-            daily: None,
             latency: Latency::always(ms(80)),
             sqs_latency: Latency::between(ms(5), ms(15)),
-            rate_margin: None,
             merge: true,
-            express: None,
-            domains: Vec::new(),
-            limits: None,
-            faults: Vec::new(),
             mail_kb: 2,
             start,
-            timed: false,
-            deployed: None,
             warm: true,
-            control: Control::default(),
-            assumptions: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -288,7 +288,7 @@ const WRITTEN: &[BorrowedFormatItem<'static>] =
 /// assert_eq!(time.to_string(), "2026-11-20T20:36:07.042Z");
 /// assert_eq!("2026-11-20T21:36:07.0429+01:00".parse(), Ok(time));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpochMillis(u64);
 
 impl EpochMillis {
@@ -474,11 +474,8 @@ impl Envelope {
     /// As [`Envelope::put_back_failed`], for a send that does not count as an attempt: the breaker did
     /// not allow sending, or the send was its probe.
     pub fn put_back_uncounted(self, at: EpochMillis, error: &str) -> Self {
-        Self {
-            first_attempt_at: self.first_attempt_at.or(Some(at)),
-            last_error: Some(error.to_owned()),
-            ..self.put_back()
-        }
+        let first_attempt_at = self.first_attempt_at.or(Some(at));
+        Self { first_attempt_at, last_error: Some(error.to_owned()), ..self.put_back() }
     }
 
     /// Names and values as SQS takes them: no empty values, no forbidden characters, together less than

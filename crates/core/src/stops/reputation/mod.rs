@@ -89,7 +89,7 @@ pub struct Tally {
 ///
 /// It takes about 30 bytes per campaign, 90 more per campaign with bounces or complaints, and at most
 /// 1,100 for the remembered messages.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reputation {
     /// Time at which the running period began.
     pub since: EpochMillis,
@@ -115,13 +115,7 @@ impl Reputation {
     /// The counts at the first review: nothing is known of earlier mail.
     fn beginning(sent: &BTreeMap<String, u64>, now: EpochMillis) -> Self {
         let campaigns = sent.iter().map(|(name, sum)| (name.clone(), Tally::counting_from(*sum)));
-        Self {
-            since: now,
-            campaigns: campaigns.collect(),
-            remembered: Vec::new(),
-            deferrals: BTreeMap::new(),
-            ramps: BTreeMap::new(),
-        }
+        Self { since: now, campaigns: campaigns.collect(), ..Self::default() }
     }
 
     /// Counts and remembers the notices that are not remembered yet; returns these.
