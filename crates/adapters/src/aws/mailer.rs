@@ -15,7 +15,7 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use serde::Serialize;
 use tidegate_core::channel::Content;
 use tidegate_core::in_full;
-use tidegate_core::outcome::{Failure, Stage};
+use tidegate_core::outcome::{Failure, Stage, unanswered};
 use tidegate_delivery::ports::{Mail, Mailer, Monotonic};
 
 use crate::aws::error::find;
@@ -139,12 +139,7 @@ where
 {
     match tokio::time::timeout(limit, call).await {
         Ok(answer) => answer.map_err(|error| failure(&error, ticket)),
-        Err(_) => Err(Failure {
-            http_status: None,
-            code: None,
-            message: format!("no answer within {limit:?}"),
-            stage: ticket.stage(),
-        }),
+        Err(_) => Err(unanswered(ticket.stage(), format!("no answer within {limit:?}"))),
     }
 }
 
@@ -168,12 +163,7 @@ where
         // The services' own code for a request without credentials. The cause is never the mail.
         _ if lacks_credentials(error) => verdict("MissingAuthenticationToken", error),
         SdkError::ConstructionFailure(_) => unwritable(error),
-        _ => Failure {
-            http_status: None,
-            code: None,
-            message: in_full(error),
-            stage: ticket.stage(),
-        },
+        _ => unanswered(ticket.stage(), in_full(error)),
     }
 }
 
@@ -197,12 +187,8 @@ fn unwritable(error: &(dyn Error + 'static)) -> Failure {
 
 /// A failure with the code that the service would have answered.
 fn verdict(code: &str, error: &(dyn Error + 'static)) -> Failure {
-    Failure {
-        http_status: None,
-        code: Some(code.to_owned()),
-        message: in_full(error),
-        stage: Stage::Answered,
-    }
+    let code = Some(code.to_owned());
+    Failure { code, ..unanswered(Stage::Answered, in_full(error)) }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Errors of SES, of AWS End User Messaging, and of the connection to them.
 
 pub(crate) use tidegate_core::outcome::answered;
-use tidegate_core::outcome::{Failure, Stage};
+use tidegate_core::outcome::{Failure, Stage, unanswered};
 
 /// Code, status and usual message of the errors that a client must tell apart.
 const USUAL: &[(&str, u16, &str)] = &[
@@ -26,10 +26,6 @@ const USUAL: &[(&str, u16, &str)] = &[
     ("TooManyRequestsException", 429, "Maximum sending rate exceeded."),
     ("UnrecognizedClientException", 403, "The security token included in the request is invalid."),
 ];
-
-fn unanswered(stage: Stage, message: &str) -> Failure {
-    Failure { http_status: None, code: None, message: message.to_owned(), stage }
-}
 
 /// One of the service's own errors with its usual status and message.
 pub(crate) fn known(code: &str) -> Option<Failure> {

@@ -36,13 +36,13 @@ pub struct Failure {
 
 /// An error as a service answers it.
 pub fn answered(http_status: u16, code: &str, message: impl Into<String>) -> Failure {
-    let code = Some(code.to_owned());
-    Failure {
-        http_status: Some(http_status),
-        code,
-        message: message.into(),
-        stage: Stage::Answered,
-    }
+    let (http_status, code) = (Some(http_status), Some(code.to_owned()));
+    Failure { http_status, code, message: message.into(), stage: Stage::Answered }
+}
+
+/// A failure before a service answered.
+pub fn unanswered(stage: Stage, message: impl Into<String>) -> Failure {
+    Failure { http_status: None, code: None, message: message.into(), stage }
 }
 
 /// The meaning of a failure for the mail, its campaign and the account.
