@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_cloudwatch::Client;
 use aws_sdk_cloudwatch::primitives::DateTime;
+use aws_sdk_cloudwatch::types::builders::MetricStatBuilder;
 use aws_sdk_cloudwatch::types::{
     Dimension, Metric, MetricAlarm, MetricDataQuery, MetricStat, StateValue,
 };
@@ -15,6 +16,7 @@ use tidegate_delivery::ports::{
     FailedInvocations, Monitor, MonitorReport, PastRates, PortError, RingingAlarm,
 };
 
+use crate::aws::emf::NAMESPACE;
 use crate::aws::error::{port_error, time_limits};
 
 /// The time limit of a call with its retries.
@@ -29,14 +31,6 @@ const MOST_CAMPAIGNS: usize = 50;
 
 /// The figures of a metric by the start of their step, seconds since 1970.
 type Figures = BTreeMap<u64, f64>;
-
-/// One metric of one step length.
-struct Query<'a> {
-    namespace: &'a str,
-    name: &'a str,
-    dimensions: &'a [(&'a str, &'a str)],
-    statistic: &'a str,
-}
 
 /// The alarms and metrics of one stack.
 #[derive(Clone, Debug)]
@@ -63,14 +57,9 @@ impl CloudWatch {
     /// # Errors
     /// [`PortError`].
     pub async fn text_spend(&self, now: Timestamp) -> Result<Option<f64>, PortError> {
-        let spend = Query {
-            namespace: "AWS/SMSVoice",
-            name: "TextMessageMonthlySpend",
-            dimensions: &[],
-            statistic: "Maximum",
-        };
+        let spend = query("AWS/SMSVoice", "TextMessageMonthlySpend", &[], "Maximum");
         let from = now.saturating_sub(LONGEST_MONTH);
-        let figures = self.figures(&[spend], from, now, HOUR).await?;
+        let figures = self.figures(vec![spend], from, now, HOUR).await?;
         let newest = figures.into_iter().flatten().last();
         let of_month =
             newest.filter(|(at, _)| Timestamp::from_millis(at * 1_000).month() == now.month());
@@ -93,17 +82,20 @@ impl CloudWatch {
     /// The figures of each query, in their order.
     async fn figures(
         &self,
-        queries: &[Query<'_>],
+        queries: Vec<MetricStatBuilder>,
         from: Timestamp,
         to: Timestamp,
         step: Duration,
     ) -> Result<Vec<Figures>, PortError> {
         let period = i32::try_from(step.as_secs()).unwrap_or(i32::MAX);
         let request = self.client.get_metric_data().start_time(date(from)).end_time(date(to));
-        let queries_of_call = queries.iter().enumerate().map(|(at, query)| query.build(at, period));
-        let request = request.set_metric_data_queries(Some(queries_of_call.collect()));
-        let mut pages = request.into_paginator().send();
         let mut all = vec![Figures::new(); queries.len()];
+        let queries = queries.into_iter().enumerate().map(|(place, query)| {
+            let of_metric = MetricDataQuery::builder().id(format!("m{place}"));
+            of_metric.metric_stat(query.period(period).build()).build()
+        });
+        let request = request.set_metric_data_queries(Some(queries.collect()));
+        let mut pages = request.into_paginator().send();
         while let Some(page) = pages.next().await {
             let page = page.map_err(|error| port_error("GetMetricData", &self.stack, error))?;
             for result in page.metric_data_results() {
@@ -122,28 +114,19 @@ impl Monitor for CloudWatch {
     async fn report(&self, now: Timestamp) -> Result<MonitorReport, PortError> {
         let alarms = self.alarms().await?;
         let dimensions = self.functions.each_ref().map(|name| [("FunctionName", name.as_str())]);
-        let queries: Vec<Query<'_>> = dimensions
-            .iter()
-            .flat_map(|dimensions| ["Errors", "Throttles"].map(|name| (name, dimensions)))
-            .map(|(name, dimensions)| Query {
-                namespace: "AWS/Lambda",
-                name,
-                dimensions,
-                statistic: "Sum",
-            })
-            .collect();
-        let figures = self.figures(&queries, now.saturating_sub(HOUR), now, MINUTE).await?;
+        let queries = dimensions.iter().flat_map(|dimensions| {
+            ["Errors", "Throttles"].map(|name| query("AWS/Lambda", name, dimensions, "Sum"))
+        });
+        let from = now.saturating_sub(HOUR);
+        let figures = self.figures(queries.collect(), from, now, MINUTE).await?;
         let failed = self.functions.iter().zip(figures.chunks(2));
         let failed = failed.map(|(function, figures)| FailedInvocations {
             function: function.clone(),
             errors: figures.first().map_or(0, sum),
             throttles: figures.get(1).map_or(0, sum),
         });
-        Ok(MonitorReport {
-            alarms: alarms.len() as u64,
-            ringing: alarms.iter().filter_map(ringing).collect(),
-            failed: failed.collect(),
-        })
+        let ringing = alarms.iter().filter_map(ringing).collect();
+        Ok(MonitorReport { alarms: alarms.len() as u64, ringing, failed: failed.collect() })
     }
 
     async fn past(
@@ -158,16 +141,10 @@ impl Monitor for CloudWatch {
         let [poller, scheduler] = ["poller", "scheduler"].map(|name| [("Function", name), stack]);
         let dimensions: Vec<_> =
             campaigns.iter().map(|name| [("Campaign", name.as_str()), stack]).collect();
-        let query = |name, dimensions, statistic| Query {
-            namespace: "Tidegate",
-            name,
-            dimensions,
-            statistic,
-        };
-        let mut queries =
-            vec![query("Sent", &poller, "Sum"), query("Quota", &scheduler, "Maximum")];
-        queries.extend(dimensions.iter().map(|dimensions| query("Sent", dimensions, "Sum")));
-        let mut figures = self.figures(&queries, from, to, step).await?.into_iter();
+        let sent = |dimensions| query(NAMESPACE, "Sent", dimensions, "Sum");
+        let mut queries = vec![sent(&poller), query(NAMESPACE, "Quota", &scheduler, "Maximum")];
+        queries.extend(dimensions.iter().map(|dimensions| sent(dimensions)));
+        let mut figures = self.figures(queries, from, to, step).await?.into_iter();
         let (sent, quota) =
             (figures.next().unwrap_or_default(), figures.next().unwrap_or_default());
         let by_campaign: BTreeMap<&String, Figures> = campaigns.iter().zip(figures).collect();
@@ -175,16 +152,19 @@ impl Monitor for CloudWatch {
     }
 }
 
-impl Query<'_> {
-    fn build(&self, place: usize, period: i32) -> MetricDataQuery {
-        let dimension =
-            |(name, value): &(&str, &str)| Dimension::builder().name(*name).value(*value).build();
-        let dimensions = self.dimensions.iter().map(dimension).collect();
-        let metric = Metric::builder().namespace(self.namespace).metric_name(self.name);
-        let metric = metric.set_dimensions(Some(dimensions)).build();
-        let statistic = MetricStat::builder().metric(metric).period(period).stat(self.statistic);
-        MetricDataQuery::builder().id(format!("m{place}")).metric_stat(statistic.build()).build()
-    }
+/// The figures of one metric.
+fn query(
+    namespace: &str,
+    name: &str,
+    dimensions: &[(&str, &str)],
+    statistic: &str,
+) -> MetricStatBuilder {
+    let dimension =
+        |(name, value): &(&str, &str)| Dimension::builder().name(*name).value(*value).build();
+    let dimensions = dimensions.iter().map(dimension).collect();
+    let metric = Metric::builder().namespace(namespace).metric_name(name);
+    let metric = metric.set_dimensions(Some(dimensions)).build();
+    MetricStat::builder().metric(metric).stat(statistic)
 }
 
 /// The steps from the first in which something was sent until `to`. A missing figure of what was sent is a 0,
