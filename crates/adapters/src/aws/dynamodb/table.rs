@@ -264,10 +264,8 @@ impl ItemReader<'_> {
 
     /// The item's content without the control record, with the claim whose attributes' names begin with `prefix`.
     pub(super) fn standing(&self, prefix: &str) -> Result<Standing, PortError> {
-        Ok(Standing {
-            previous: self.claim(prefix)?,
-            factor: self.json("factor")?.unwrap_or_default(),
-            ..Standing::default()
-        })
+        let previous = self.claim(prefix)?;
+        let factor = self.json("factor")?.unwrap_or_default();
+        Ok(Standing { previous, factor, ..Standing::default() })
     }
 }

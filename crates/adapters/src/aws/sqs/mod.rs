@@ -8,7 +8,7 @@ use std::time::Duration;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::config::{ConfigBag, Intercept, RuntimeComponents};
-use aws_sdk_sqs::error::SdkError;
+use aws_sdk_sqs::error::{BuildError, SdkError};
 use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry,
     ChangeMessageVisibilityBatchResultEntry, DeleteMessageBatchRequestEntry,
@@ -21,12 +21,14 @@ use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
 use serde::{Deserialize, Serialize};
 use tidegate_core::config::QUEUE_CALL;
 use tidegate_delivery::ports::{
-    Directory, Entry, EntryError, Outgoing, PortError, QueueDepth, QueueUrl, Queues, Received,
+    Directory, Entropy as _, Entry, EntryError, Outgoing, PortError, QueueDepth, QueueUrl, Queues,
+    Received,
 };
 
 use super::error::{incomplete, port_error, time_limits};
 use super::json::{self, Reader};
 use super::lambda::Waker;
+use super::system::SystemEntropy;
 use super::wire::RequestKind;
 
 /// The time limit of one attempt; a long poll's wait is added to it. It is less than [`QUEUE_CALL`], so that
@@ -120,9 +122,7 @@ impl Queues for SqsQueues {
             .message_attribute_names("All")
             // If the answer to a receive was lost, a retry with the same attempt id returns the same messages
             // (FIFO queues only).
-            .set_receive_request_attempt_id(
-                queue.is_fifo().then(|| format!("{:032x}", rand::random::<u128>())),
-            );
+            .set_receive_request_attempt_id(queue.is_fifo().then(|| SystemEntropy.token()));
         let overrides = aws_sdk_sqs::config::Config::builder().timeout_config(timeouts);
         let reader: Reader<ReceiveOutput> = Reader::default();
         let call = call.customize().interceptor(reader.clone()).config_override(overrides);
@@ -157,14 +157,11 @@ impl Queues for SqsQueues {
 
     async fn delete(&self, queue: &QueueUrl, receipts: &[String]) -> Result<Vec<Entry>, PortError> {
         let failed = |error| port_error("DeleteMessageBatch", queue.as_str(), error);
-        let batch: Result<Vec<_>, _> = receipts
-            .iter()
-            .enumerate()
-            .map(|(index, receipt)| {
-                let entry = DeleteMessageBatchRequestEntry::builder();
-                entry.id(index.to_string()).receipt_handle(receipt).build()
-            })
-            .collect();
+        let entry = |(index, receipt): (usize, &String)| {
+            let entry = DeleteMessageBatchRequestEntry::builder();
+            entry.id(index.to_string()).receipt_handle(receipt).build()
+        };
+        let batch: Result<_, BuildError> = receipts.iter().enumerate().map(entry).collect();
         let batch = batch.map_err(|error| failed(error.into()))?;
         let call = self.client.delete_message_batch().queue_url(queue.as_str());
         let answer = call.set_entries(Some(batch)).send().await.map_err(failed)?;
@@ -179,15 +176,12 @@ impl Queues for SqsQueues {
         after: Duration,
     ) -> Result<Vec<Entry>, PortError> {
         let failed = |error| port_error("ChangeMessageVisibilityBatch", queue.as_str(), error);
-        let batch: Result<Vec<_>, _> = receipts
-            .iter()
-            .enumerate()
-            .map(|(index, receipt)| {
-                let entry = ChangeMessageVisibilityBatchRequestEntry::builder();
-                let entry = entry.id(index.to_string()).receipt_handle(receipt);
-                entry.visibility_timeout(seconds(after)).build()
-            })
-            .collect();
+        let entry = |(index, receipt): (usize, &String)| {
+            let entry = ChangeMessageVisibilityBatchRequestEntry::builder();
+            let entry = entry.id(index.to_string()).receipt_handle(receipt);
+            entry.visibility_timeout(seconds(after)).build()
+        };
+        let batch: Result<_, BuildError> = receipts.iter().enumerate().map(entry).collect();
         let batch = batch.map_err(|error| failed(error.into()))?;
         let call = self.client.change_message_visibility_batch().queue_url(queue.as_str());
         let answer = call.set_entries(Some(batch)).send().await.map_err(failed)?;
@@ -205,11 +199,8 @@ impl Queues for SqsQueues {
             let value = answer.attributes().and_then(|all| all.get(name)?.parse().ok());
             value.ok_or_else(|| incomplete(OPERATION, queue.as_str(), name.as_str()))
         };
-        Ok(QueueDepth {
-            visible: number(&VISIBLE)?,
-            in_flight: number(&IN_FLIGHT)?,
-            delayed: number(&DELAYED)?,
-        })
+        let (visible, in_flight) = (number(&VISIBLE)?, number(&IN_FLIGHT)?);
+        Ok(QueueDepth { visible, in_flight, delayed: number(&DELAYED)? })
     }
 
     fn calls(&self) -> u64 {

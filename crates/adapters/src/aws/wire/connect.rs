@@ -107,8 +107,8 @@ pub(crate) fn trust_roots() -> RootCertStore {
 
 /// The certificates of the system's bundle. The folder beside a bundle has each of them once more, in a file of its own:
 /// to read those, too, takes a third of the time until a poller asks for its first tick.
-#[cfg(target_os = "linux")]
 fn system_certificates() -> CertificateResult {
+    #[cfg(target_os = "linux")]
     if !openssl_probe::has_ssl_cert_env_vars()
         && let Some(bundle) = openssl_probe::probe().cert_file
     {
@@ -117,11 +117,6 @@ fn system_certificates() -> CertificateResult {
             return found;
         }
     }
-    rustls_native_certs::load_native_certs()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn system_certificates() -> CertificateResult {
     rustls_native_certs::load_native_certs()
 }
 
