@@ -41,6 +41,11 @@ impl<'a> Mail<'a> {
         let (through, limits, tenant) = (None, None, None);
         Self { content, campaign, id, through, limits, tenant, pace, takes: &[] }
     }
+
+    /// The configuration set through which it is sent, or its own; `None` without either.
+    pub fn configuration_set(&self) -> Option<&'a str> {
+        self.through.or(self.content.configuration_set())
+    }
 }
 
 /// Counts of sends that the shared bucket affected, since the mailer was made.

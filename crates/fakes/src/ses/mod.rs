@@ -240,10 +240,7 @@ impl MemorySes {
                 id: mail.id.to_owned(),
                 recipients,
                 addresses,
-                configuration_set: mail
-                    .through
-                    .or(mail.content.configuration_set())
-                    .map(str::to_owned),
+                configuration_set: mail.configuration_set().map(str::to_owned),
                 raw: raw.map(|raw| raw.base64().to_owned()),
                 environment,
                 verdict: verdict.clone(),

@@ -148,10 +148,7 @@ pub(in crate::aws) fn request<'a>(
         reply_to_addresses: addresses(&email.reply_to),
         content: content(email),
         email_tags: tags(mail, email),
-        configuration_set_name: mail
-            .through
-            .or(email.configuration_set.as_deref())
-            .or(configuration_set),
+        configuration_set_name: mail.configuration_set().or(configuration_set),
         tenant_name: mail.tenant,
     }
 }

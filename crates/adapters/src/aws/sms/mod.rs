@@ -177,10 +177,7 @@ pub(in crate::aws) fn request<'a>(
         message_body: &text.text,
         origination_identity: text.origination.as_deref(),
         message_type: text.message_type.map(MessageType::as_str).map(str::to_uppercase),
-        configuration_set_name: mail
-            .through
-            .or(text.configuration_set.as_deref())
-            .or(configuration_set),
+        configuration_set_name: mail.configuration_set().or(configuration_set),
         context: own.chain(producers).collect(),
     }
 }
