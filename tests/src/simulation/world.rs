@@ -181,11 +181,11 @@ impl World {
     /// Where the queue does not take it.
     pub async fn put_large(&self, queue: &str, mail: &ProducedMail) -> String {
         let name: String = mail.id.chars().filter(char::is_ascii_alphanumeric).collect();
-        let parts = split(&mail.body(), &name).unwrap();
-        self.store.put(&parts.key, parts.object).await.unwrap();
-        self.put_raw(queue, &[produced(parts.pointer)]).await;
+        let (pointer, object) = split(&mail.body(), &name).unwrap();
+        self.store.put(&object.key, object.bytes).await.unwrap();
+        self.put_raw(queue, &[produced(pointer)]).await;
         self.enqueued.borrow_mut().insert(mail.id.clone(), mail.recipients);
-        parts.key
+        object.key
     }
 
     /// Puts a list of so many rows into the store, from which the scheduler makes mails `row-1` and so on.

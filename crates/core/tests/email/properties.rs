@@ -155,13 +155,13 @@ proptest! {
 
     #[test]
     fn a_pointer_with_its_object_is_the_mail_of_the_whole_body(body in long_forms()) {
-        let parts = split(&body, "abc").unwrap();
-        let (whole, pointer) = (Email::parse(&body).unwrap(), Email::parse(&parts.pointer).unwrap());
+        let (text, object) = split(&body, "abc").unwrap();
+        let (whole, pointer) = (Email::parse(&body).unwrap(), Email::parse(&text).unwrap());
         let stored = pointer.stored().unwrap();
-        prop_assert_eq!((stored.key(), stored.bytes), (parts.key, parts.object.len() as u64));
+        prop_assert_eq!((stored.key(), stored.bytes), (object.key, object.bytes.len() as u64));
         let found = (&pointer.id, pointer.priority, &pointer.from, pointer.recipients());
         prop_assert_eq!(found, (&whole.id, whole.priority, &whole.from, whole.recipients()));
-        prop_assert_eq!(Email::with_object(&parts.pointer, &parts.object).unwrap(), whole);
+        prop_assert_eq!(Email::with_object(&text, &object.bytes).unwrap(), whole);
     }
 
     #[test]

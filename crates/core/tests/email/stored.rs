@@ -4,8 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tidegate_core::email::{
-    Content, Email, EmailErrorKind, MAX_MAIL_BYTES, MAX_STORED_BYTES, SizedBody, SplitBody,
-    TooLarge, split,
+    Content, Email, EmailErrorKind, MAX_MAIL_BYTES, MAX_STORED_BYTES, SizedBody, TooLarge, split,
 };
 
 use crate::parse;
@@ -117,9 +116,9 @@ fn a_mail_above_what_ses_takes_is_refused() {
 fn a_body_is_split_into_pointer_and_object_without_a_loss() {
     let body = r#"{"to": "ada@example.com", "from": "news@example.org", "metadata": {"run": "r", "row": 1},
         "x_own": 1e3, "template": {"name": "t", "data": {"n": 1.0}}}"#;
-    let SplitBody { pointer, key, object } = split(body, "abc").unwrap();
-    assert_eq!(key, "large/abc");
-    assert_eq!(object, br#"{"template":{"name": "t", "data": {"n": 1.0}}}"#);
+    let (pointer, object) = split(body, "abc").unwrap();
+    assert_eq!(object.key, "large/abc");
+    assert_eq!(object.bytes, br#"{"template":{"name": "t", "data": {"n": 1.0}}}"#);
     assert!(pointer.contains(r#""metadata":{"run": "r", "row": 1}"#), "{pointer}");
     assert!(pointer.contains(r#""x_own":1e3"#), "{pointer}");
     assert_eq!(split("[]", "abc"), None);

@@ -75,35 +75,24 @@ fn key(name: &str) -> String {
     format!("{LARGE_FOLDER}/{name}")
 }
 
-/// A mail's body in two parts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SplitBody {
-    /// The message for the queue.
-    pub pointer: String,
-    /// The key of the object in the store.
-    pub key: String,
-    /// The object's bytes.
-    pub object: Vec<u8>,
-}
-
 /// Splits a mail's body (long or raw form) into a pointer and the object that it points to, which gets the name `name`. None
 /// of a text that is not a JSON object.
 ///
 /// ```
 /// use tidegate_core::email::{Email, split};
 /// let body = r#"{"to": "ada@example.com", "from": "news@example.org", "subject": "Hello", "text": "Text."}"#;
-/// let parts = split(body, "0a1b2c").unwrap();
-/// assert_eq!(parts.key, "large/0a1b2c");
-/// assert_eq!(Email::with_object(&parts.pointer, &parts.object), Email::parse(body));
+/// let (pointer, object) = split(body, "0a1b2c").unwrap();
+/// assert_eq!(object.key, "large/0a1b2c");
+/// assert_eq!(Email::with_object(&pointer, &object.bytes), Email::parse(body));
 /// ```
-pub fn split(body: &str, name: &str) -> Option<SplitBody> {
+pub fn split(body: &str, name: &str) -> Option<(String, LargeObject)> {
     let mut pointer: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(body).ok()?;
     let object: BTreeMap<_, _> =
         pointer.extract_if(.., |name, _| CONTENT.contains(&name.as_ref())).collect();
-    let object = serde_json::to_vec(&object).ok()?;
-    let stored = to_raw_value(&serde_json::json!({ "name": name, "bytes": object.len() })).ok()?;
+    let bytes = serde_json::to_vec(&object).ok()?;
+    let stored = to_raw_value(&serde_json::json!({ "name": name, "bytes": bytes.len() })).ok()?;
     pointer.insert("stored".into(), &stored);
-    Some(SplitBody { pointer: serde_json::to_string(&pointer).ok()?, key: key(name), object })
+    Some((serde_json::to_string(&pointer).ok()?, LargeObject { key: key(name), bytes }))
 }
 
 /// A body as it goes onto its queue, and the object that is put into the store before, if it does not fit there whole.
@@ -151,11 +140,8 @@ impl SizedBody {
             return Ok(Self { body, object: None });
         }
         let parts = if has_store { split(&body, name) } else { None };
-        match parts {
-            Some(SplitBody { pointer, key, object }) if pointer.len() <= most => {
-                Ok(Self { body: pointer, object: Some(LargeObject { key, bytes: object }) })
-            }
-            _ => Err(TooLarge { bytes, most }),
-        }
+        let fitting = parts.filter(|(pointer, _)| pointer.len() <= most);
+        let sized = fitting.map(|(body, object)| Self { body, object: Some(object) });
+        sized.ok_or(TooLarge { bytes, most })
     }
 }
