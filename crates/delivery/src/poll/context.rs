@@ -1,6 +1,7 @@
 //! References and settings that every stage of one window shares, with the window's clock.
 
 use std::cell::{Cell, RefCell};
+use std::error::Error as StdError;
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
@@ -174,6 +175,11 @@ impl<E: Environment> Context<'_, E> {
     pub(super) fn counts_merge(&self) -> bool {
         self.plan.window.epoch_second().is_multiple_of(COUNT_EVERY)
     }
+}
+
+/// The error of work that failed within its time, for the log.
+pub(super) fn cause<T>(failed: Option<&Result<T, PortError>>) -> Option<&(dyn StdError + 'static)> {
+    failed?.as_ref().err().map(|error| error as &dyn StdError)
 }
 
 /// Both clocks' readings when the poller began. A wall clock that is set meanwhile moves no slot.

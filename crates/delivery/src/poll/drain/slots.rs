@@ -145,10 +145,6 @@ impl<'a> Slots<'a> {
 }
 
 fn waiting(ticket: usize, message: &Message) -> Waiting<usize> {
-    Waiting {
-        ticket,
-        line: message.line,
-        priority: message.priority,
-        recipients: message.content.slots(),
-    }
+    let Message { content, line, priority, .. } = message;
+    Waiting { ticket, line: *line, priority: *priority, recipients: content.slots() }
 }

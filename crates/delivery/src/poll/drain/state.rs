@@ -17,7 +17,7 @@ use tidegate_core::limiter::{Limiter, Line, WaitingMails};
 use super::slots::{Slots, Wake};
 use crate::poll::context::Context;
 use crate::poll::control_record;
-use crate::poll::rules::{Effect, Kept, Leave, NextRule, Rules};
+use crate::poll::rules::{Effect, Kept, Leave, MailStep, NextRule, Rules};
 use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::settle::Job;
 use crate::poll::sources::Sources;
@@ -252,7 +252,7 @@ impl<'a, E: Environment> Drain<'a, E> {
 
     /// Shows a mail from a campaign's own queue to the rules that collect. Mail that one of them takes
     /// has no place in the buffer.
-    fn collect(&self, source: &Source, message: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
+    fn collect(&self, source: &Source, message: Box<Message>) -> MailStep<'a> {
         let is_own = self.ctx.plan.merge.is_none() || matches!(source.line, Line::Limited(_));
         let is_fresh = is_own && source.limit_queue.is_none();
         if !is_fresh || source.line == Line::Express {

@@ -14,7 +14,7 @@ use tidegate_core::config::DECIDED;
 use tidegate_core::control::Control;
 use tidegate_core::outcome::Outcome;
 
-use super::{Effect, EndedSend, Kept, Leave, NextRule};
+use super::{Effect, EndedSend, Kept, Leave, MailStep, NextRule, SendStep};
 use crate::poll::context::Context;
 use crate::poll::control_record;
 use crate::poll::sources::message::Message;
@@ -101,11 +101,7 @@ impl<'a, E: Environment> BreakerRule<'a, E> {
 
     /// Takes the first mail for the probe and asks the ledger to make this poller the prober: the mail is
     /// sent, or it is left and the window ends. Further mail is left.
-    pub(super) fn received(
-        &self,
-        mail: Box<Message>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<Box<Message>, Kept<'a>> {
+    pub(super) fn received(&self, mail: Box<Message>, effects: &mut Vec<Effect>) -> MailStep<'a> {
         if !self.is_probing() {
             return Ok(mail);
         }
@@ -134,7 +130,7 @@ impl<'a, E: Environment> BreakerRule<'a, E> {
         &self,
         mut send: Box<EndedSend>,
         effects: &mut Vec<Effect>,
-    ) -> Result<Box<EndedSend>, Kept<'a>> {
+    ) -> SendStep<'a> {
         self.note(send.outcome(), effects);
         if !matches!(send.outcome(), Some(Outcome::Transient | Outcome::Ambiguous)) {
             return Ok(send);

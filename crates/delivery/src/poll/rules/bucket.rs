@@ -8,7 +8,7 @@ use tidegate_core::bucket;
 use tidegate_core::counters::Counter;
 use tidegate_core::outcome::Outcome;
 
-use super::{Effect, EndedSend, Kept, Leave};
+use super::{Effect, EndedSend, Kept, Leave, SendStep};
 use crate::poll::context::Context;
 use crate::ports::{Environment, Mailer as _, Takes};
 
@@ -30,11 +30,7 @@ impl<'a, E: Environment> SharedBucket<'a, E> {
 
     /// A send that was refused waits for a later slot. Without an answer this window starts no further
     /// send; the next one asks the bucket again.
-    pub(super) fn ended(
-        &self,
-        send: Box<EndedSend>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<Box<EndedSend>, Kept<'a>> {
+    pub(super) fn ended(&self, send: Box<EndedSend>, effects: &mut Vec<Effect>) -> SendStep<'a> {
         match &send.result {
             Err((failure, Outcome::NotSent)) if bucket::lost(failure) && !send.is_held => {
                 self.is_lost.set(true);

@@ -27,7 +27,7 @@ use tidegate_core::control::{Cancel, Control, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_core::limiter::Line;
 
-use super::{Effect, Kept};
+use super::{Effect, Kept, MailStep};
 use crate::poll::context::{Context, Wait};
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, Source, cancelled, read, receipt, reject};
@@ -57,18 +57,14 @@ impl<'a, E: Environment> CancelledMail<'a, E> {
         }
     }
 
-    pub(super) fn collected(&self, mail: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
+    pub(super) fn collected(&self, mail: Box<Message>) -> MailStep<'a> {
         let Some(cancel) = self.sweep.cancel_of(&mail) else { return Ok(mail) };
         let job = self.sweep.take_out(&mail, cancel, false);
         self.collected.borrow_mut().push(job);
         Err(Kept::Gone)
     }
 
-    pub(super) fn received(
-        &self,
-        mail: Box<Message>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<Box<Message>, Kept<'a>> {
+    pub(super) fn received(&self, mail: Box<Message>, effects: &mut Vec<Effect>) -> MailStep<'a> {
         let Some(cancel) = self.sweep.cancel_of(&mail) else { return Ok(mail) };
         let job = self.sweep.take_out(&mail, cancel, true);
         effects.push(Effect::Settle(mail, job));

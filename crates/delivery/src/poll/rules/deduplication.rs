@@ -2,8 +2,6 @@
 //! settled before the mail is. So a mail is never deleted or moved while its mark still says that it is
 //! being sent, unless the ledger failed.
 
-use std::error::Error as StdError;
-
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 use tidegate_core::config::DECIDED;
@@ -11,8 +9,8 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::{Deduplication, Mark, MarkState, Verdict};
 use tidegate_core::identity::Identity;
 
-use super::{Effect, Fate, Kept, Leave, NextRule};
-use crate::poll::context::Context;
+use super::{Effect, Fate, Kept, Leave, MailStep, NextRule};
+use crate::poll::context::{Context, cause};
 use crate::poll::sources::message::{Message, already_sent, unknown};
 use crate::ports::{
     Entropy as _, Environment, MarkRequest, MarkResult, Marks as _, PortError, VISIBILITY_TIMEOUT,
@@ -28,7 +26,7 @@ impl<'a, E: Environment> SendMarks<'a, E> {
         Self { ctx }
     }
 
-    pub(super) fn received(&self, mail: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
+    pub(super) fn received(&self, mail: Box<Message>) -> MailStep<'a> {
         if self.ctx.config.deduplication == Deduplication::Off {
             return Ok(mail);
         }
@@ -62,9 +60,7 @@ async fn settle<E: Environment>(
     };
     let settled = ctx.within(DECIDED, settling).await;
     if !matches!(settled, Some(Ok(_))) {
-        let error = settled.and_then(Result::err);
-        let error = error.as_ref().map(|error| error as &dyn StdError);
-        tracing::error!(error, "a mail's mark is not settled");
+        tracing::error!(error = cause(settled.as_ref()), "a mail's mark is not settled");
     }
 }
 
@@ -97,9 +93,7 @@ async fn before<'a, E: Environment>(
             vec![give_back, Effect::Leave(mail, Leave::Hidden)]
         }
         failed => {
-            let error = failed.and_then(Result::err);
-            let error = error.as_ref().map(|error| error as &dyn StdError);
-            tracing::error!(error, "not sent: its mark is not known");
+            tracing::error!(error = cause(failed.as_ref()), "not sent: its mark is not known");
             // The mark may have been written although the answer failed; it is removed, since a mark that
             // stays would look like a crash during the send.
             settle(ctx, &mail.envelope.identity, &token, &Fate::Unsent).await;

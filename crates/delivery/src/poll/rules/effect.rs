@@ -33,6 +33,12 @@ pub(crate) enum Kept<'a> {
     Left,
 }
 
+/// A rule's answer on a received mail: it goes on, or is kept.
+pub(crate) type MailStep<'a> = Result<Box<Message>, Kept<'a>>;
+
+/// A rule's answer on a send that ended.
+pub(crate) type SendStep<'a> = Result<Box<EndedSend>, Kept<'a>>;
+
 /// Something that a rule wants done.
 pub(crate) enum Effect {
     /// A mail that a rule kept goes on.

@@ -6,7 +6,6 @@
 //! ledger none of it is sent.
 
 use std::cell::RefCell;
-use std::error::Error as StdError;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -16,8 +15,8 @@ use tidegate_core::counters::Counter;
 use tidegate_core::exclusions::{ExclusionList, ExclusionState};
 use tidegate_core::limiter::Line;
 
-use super::{Effect, Kept, Leave, NextRule};
-use crate::poll::context::Context;
+use super::{Effect, Kept, Leave, MailStep, NextRule};
+use crate::poll::context::{Context, cause};
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, excluded};
 use crate::ports::{Environment, ExclusionShard, Exclusions as _};
@@ -41,7 +40,7 @@ impl<'a, E: Environment> ExcludedRecipients<'a, E> {
     }
 
     /// While the list is not read yet, the feed moves the mail, and the drain takes it out.
-    pub(super) fn collected(&self, mail: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
+    pub(super) fn collected(&self, mail: Box<Message>) -> MailStep<'a> {
         match self.list.as_ref().and_then(Shared::peek) {
             Some(Some(list)) if concerns(list, &mail) => {
                 self.ctx.count_for(Counter::Excluded, &mail.envelope.campaign, 1);
@@ -52,11 +51,7 @@ impl<'a, E: Environment> ExcludedRecipients<'a, E> {
         }
     }
 
-    pub(super) fn received(
-        &self,
-        mail: Box<Message>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<Box<Message>, Kept<'a>> {
+    pub(super) fn received(&self, mail: Box<Message>, effects: &mut Vec<Effect>) -> MailStep<'a> {
         let Some(list) = self.list.as_ref().filter(|_| mail.line != Line::Express) else {
             return Ok(mail);
         };
@@ -117,10 +112,8 @@ async fn read_list<E: Environment>(
     let shards: Vec<ExclusionShard> = match shards {
         Some(Ok(shards)) => shards,
         failed => {
-            let error = failed.and_then(Result::err);
-            let error = error.as_ref().map(|error| error as &dyn StdError);
             tracing::error!(
-                error,
+                error = cause(failed.as_ref()),
                 "no campaign's mail is sent: the excluded recipients are not known"
             );
             return None;

@@ -48,12 +48,8 @@ pub(crate) struct IdleQueues<'a, E: Environment> {
 
 impl<'a, E: Environment> IdleQueues<'a, E> {
     pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
-        Self {
-            ctx,
-            answers: RefCell::default(),
-            drift: Rc::default(),
-            first_mail: RefCell::default(),
-        }
+        let answers = RefCell::default();
+        Self { ctx, answers, drift: Rc::default(), first_mail: RefCell::default() }
     }
 
     pub(super) fn answered(&self, queue: &str, verdict: PollVerdict, long: bool) {

@@ -20,7 +20,7 @@ use breaker::BreakerRule;
 use bucket::SharedBucket;
 use cancels::CancelledMail;
 use deduplication::SendMarks;
-pub(super) use effect::{Effect, EndedSend, Fate, Kept, Leave, NextRule};
+pub(super) use effect::{Effect, EndedSend, Fate, Kept, Leave, MailStep, NextRule, SendStep};
 use exclusions::ExcludedRecipients;
 use futures_channel::mpsc::UnboundedSender;
 use futures_util::FutureExt as _;
@@ -72,7 +72,7 @@ impl<'a, E: Environment> Rules<'a, E> {
     ///
     /// Cancelled mail and mail to excluded recipients is taken out first, and mail for the store before anything else
     /// is done with it.
-    pub(super) fn collect(&self, mail: Box<Message>) -> Result<Box<Message>, Kept<'a>> {
+    pub(super) fn collect(&self, mail: Box<Message>) -> MailStep<'a> {
         let mail = self.cancels.collected(mail)?;
         let mail = self.exclusions.collected(mail)?;
         let mail = self.store.collected(mail)?;
@@ -107,7 +107,7 @@ impl<'a, E: Environment> Rules<'a, E> {
         mut mail: Box<Message>,
         next: NextRule,
         effects: &mut Vec<Effect>,
-    ) -> Result<Box<Message>, Kept<'a>> {
+    ) -> MailStep<'a> {
         if next <= NextRule::First {
             mail = self.cancels.received(mail, effects)?;
             mail = self.exclusions.received(mail, effects)?;
@@ -128,11 +128,7 @@ impl<'a, E: Environment> Rules<'a, E> {
     }
 
     /// A send ended.
-    pub(super) fn ended(
-        &self,
-        send: Box<EndedSend>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<Box<EndedSend>, Kept<'a>> {
+    pub(super) fn ended(&self, send: Box<EndedSend>, effects: &mut Vec<Effect>) -> SendStep<'a> {
         let mut send = self.bucket.ended(send, effects)?;
         self.limits.ended(&send);
         self.refusals.ended(&mut send, effects);

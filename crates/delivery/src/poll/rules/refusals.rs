@@ -11,7 +11,7 @@ use tidegate_core::limiter::Line;
 use tidegate_core::outcome::Outcome;
 use tidegate_core::refusals::{INVALID, Refusal, Run};
 
-use super::{Effect, EndedSend, Kept};
+use super::{Effect, EndedSend, Kept, MailStep};
 use crate::poll::context::Context;
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, Rejected, receipt};
@@ -72,11 +72,7 @@ impl<'a, E: Environment> RefusalsInARow<'a, E> {
     }
 
     /// Of a held campaign one mail passes in the window that probes.
-    pub(super) fn received(
-        &self,
-        mail: Box<Message>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<Box<Message>, Kept<'a>> {
+    pub(super) fn received(&self, mail: Box<Message>, effects: &mut Vec<Effect>) -> MailStep<'a> {
         let campaign = &mail.envelope.campaign;
         if mail.line == Line::Express {
             self.note(campaign, Run::valid);
