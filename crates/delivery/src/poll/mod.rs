@@ -196,11 +196,8 @@ async fn tell<E: Environment>(
             "a message is received again and again without being sent"
         );
     }
-    let left = WindowLeft {
-        window: report.window,
-        slots: report.count(Counter::Unused),
-        mails: drained.waiting.unwrap_or_default(),
-    };
+    let (slots, mails) = (report.count(Counter::Unused), drained.waiting.unwrap_or_default());
+    let left = WindowLeft { window: report.window, slots, mails };
     report::log(&left, || ctx.plan.limits.closed());
     let mut entry = report.to_ledger(&debts);
     entry.window_left = Some(left);

@@ -137,13 +137,11 @@ impl PlannedLimits {
         }
         let hides = self.table.others_queue() == Some(place);
         let limit = owner.filter(|_| !hides).map(|index| LimitRef { index, name: None });
+        let slots = limit.as_ref().and_then(|limit| self.slots(limit));
         Some(PlannedQueue {
             queue: QueueUrl::new(url),
             place,
-            slots: limit
-                .as_ref()
-                .and_then(|limit| self.slots(limit))
-                .map(|slots| slots.owned_slots()),
+            slots: slots.map(|slots| slots.owned_slots()),
             limit,
             former,
             idle: standing.idle.get(&idle_key(place)).copied(),

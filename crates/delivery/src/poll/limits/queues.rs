@@ -127,13 +127,8 @@ fn campaign_line<E: Environment>(
     let (owned, part) = if campaign.probed { (owned.min(BATCH), 1) } else { (owned, part) };
     let queues = LaneQueues::of(ctx.plan, campaign, Line::Limited(index));
     let most = most(ctx, queues.source(0).queue.as_str(), owned);
-    (most > 0).then(|| LimitedLine {
-        queues,
-        limit,
-        most,
-        got: 0,
-        kept: if campaign.idle.is_none() { most.min(part) } else { 0 },
-    })
+    let kept = if campaign.idle.is_none() { most.min(part) } else { 0 };
+    (most > 0).then_some(LimitedLine { queues, limit, most, got: 0, kept })
 }
 
 /// The most mails of a queue to receive whose limit has `owned` slots. A look into all queues asks for one
@@ -195,10 +190,8 @@ impl<'a, E: Environment> LimitedLines<'a, E> {
             if wanted <= under_way || slots == 0 {
                 continue;
             }
-            let room = line
-                .limit
-                .as_ref()
-                .and_then(|limit| self.ctx.limits.gates.borrow_mut().room(limit, now));
+            let gates = &ctx.limits.gates;
+            let room = line.limit.as_ref().and_then(|limit| gates.borrow_mut().room(limit, now));
             let (room, whole) = room.unwrap_or((slots, slots));
             // A look into all queues asks for one message even without a slot: it has to find out whether
             // there is mail.

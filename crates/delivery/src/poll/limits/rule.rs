@@ -14,10 +14,10 @@ use tidegate_core::outcome::Outcome;
 
 use super::window::LimitGates;
 use crate::poll::context::Context;
-use crate::poll::rules::effect::{Effect, EndedSend, Kept, Leave};
+use crate::poll::rules::effect::{Effect, EndedSend, Kept, Leave, MailStep};
 use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::settle::Job;
-use crate::poll::sources::message::{Message, move_on, put_back_limited, receipt};
+use crate::poll::sources::message::{Message, move_on, put_off, receipt};
 use crate::ports::{Entropy as _, Environment, LedgerReport, QueueDepth, Queues as _};
 
 /// First delay of a mail that is over a limit and waits in a queue beside other mail.
@@ -147,13 +147,9 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     /// Whether a mail that is over a limit without a queue waits here for the next window, to whose poller it
     /// is then shown. That window has a slot for it.
     fn waits_for_next(&self, mail: &Message) -> bool {
+        let is_without = |limit: &LimitRef| self.is_without_queue(mail, limit);
         mail.held.receive_count < CLOSE_RECEIVES
-            && self
-                .ctx
-                .limits
-                .kept
-                .borrow_mut()
-                .wait_if_it_fits(&mail.demands, |limit| self.is_without_queue(mail, limit))
+            && self.ctx.limits.kept.borrow_mut().wait_if_it_fits(&mail.demands, is_without)
     }
 
     /// Puts a mail back to its campaign's queue, visible after `away`.
@@ -163,7 +159,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         };
         let (line, recipients) = (mail.line, mail.recipients());
         self.ctx.count(Counter::LimitedAgain, recipients);
-        let job = put_back_limited(&mail, &campaign.queue, away);
+        let job = put_off(&mail, &campaign.queue, away, true);
         effects.extend([Effect::Settle(mail, job), Effect::MovedAway(line, recipients)]);
     }
 
@@ -203,7 +199,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
         &self,
         mut mail: Box<Message>,
         effects: &mut Vec<Effect>,
-    ) -> Result<Box<Message>, Kept<'a>> {
+    ) -> MailStep<'a> {
         if mail.demands.is_empty() {
             return Ok(mail);
         }

@@ -23,7 +23,7 @@ use tidegate_core::{Timestamp, Window};
 use super::{Effect, Kept};
 use crate::poll::context::Context;
 use crate::poll::settle::{Job, Receipt};
-use crate::poll::sources::message::{Message, put_back_until, receipt};
+use crate::poll::sources::message::{Message, put_off, receipt};
 use crate::ports::{Body, Environment, LedgerReport, Store as _};
 
 /// Mails that a window stores at most, for each slot: a campaign of low-priority mail is searched ten times
@@ -140,11 +140,7 @@ impl<'a, E: Environment> MailToStore<'a, E> {
     }
 
     /// A timed mail that no feed asked for, as express mail: back to its queue, with SQS's delay.
-    pub(super) fn received(
-        &self,
-        mail: Box<Message>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<Box<Message>, Kept<'a>> {
+    pub(super) fn received(&self, mail: Box<Message>, effects: &mut Vec<Effect>) -> Result<Box<Message>, Kept<'a>> {
         let Some(until) = self.waits_until(&mail) else { return Ok(mail) };
         let job = self.delayed(&mail, until, true);
         effects.push(Effect::Settle(mail, job));
@@ -160,7 +156,8 @@ impl<'a, E: Environment> MailToStore<'a, E> {
         let window =
             Window::containing(until).min(self.ctx.plan.window.plus(LONGEST_DELAY.as_secs()));
         self.latest.set(self.latest.get().max(Some(window)));
-        put_back_until(mail, delay(until, self.ctx.plan.window.closes()), buffered)
+        let delay = delay(until, self.ctx.plan.window.closes());
+        put_off(mail, &mail.held.queue, delay, buffered)
     }
 
     /// Tells the next pollers and the scheduler until when delayed mail becomes visible.

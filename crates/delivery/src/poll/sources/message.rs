@@ -47,11 +47,8 @@ impl Source {
 
     /// One of a campaign's queues.
     pub(crate) fn campaign(campaign: &PlannedCampaign, queue: &CampaignQueue, line: Line) -> Self {
-        Self {
-            campaign: Some(campaign.name.clone()),
-            priority: queue.priority,
-            ..Self::mixed(queue.url.clone(), line, None)
-        }
+        let (campaign, priority) = (Some(campaign.name.clone()), queue.priority);
+        Self { campaign, priority, ..Self::mixed(queue.url.clone(), line, None) }
     }
 
     /// The priority of a mail from this queue: that of its body, or the queue's if that is higher.
@@ -328,8 +325,8 @@ fn move_to(to: &QueueUrl, message: Outgoing, held: &Held, buffered: bool) -> Job
 }
 
 /// A move that does not wait for a batch to fill: the message's delay counts from now.
-fn move_now(to: &QueueUrl, message: Outgoing, held: &Held) -> Job {
-    let from = receipt(held, true);
+fn move_now(to: &QueueUrl, message: Outgoing, held: &Held, buffered: bool) -> Job {
+    let from = receipt(held, buffered);
     Job::Move { to: to.clone(), message: Box::new(message), from, at_once: true }
 }
 
@@ -407,11 +404,8 @@ pub(crate) fn give_up(
 ) -> Job {
     let code = failure.code.clone().unwrap_or_else(|| NO_CODE.to_owned());
     log(message, failure, outcome, "dead-lettered");
-    let reason = LastError {
-        code: Some(code),
-        http_status: failure.http_status,
-        provider_message: failure.message.clone(),
-    };
+    let (code, http_status) = (Some(code), failure.http_status);
+    let reason = LastError { code, http_status, provider_message: failure.message.clone() };
     let last = message.envelope.clone().put_back_failed(at, &reason.provider_message);
     message.letter(dead_letters, &last, reason, Some(at), true)
 }
@@ -483,12 +477,8 @@ pub(crate) fn retry(
 
 /// It is under a limit: move it to that limit's queue, visible after `delay`.
 pub(crate) fn move_on(message: &Message, queue: &QueueUrl, delay: Duration) -> Job {
-    let outgoing = message.to_limit_queue(delay);
-    if delay.is_zero() {
-        move_to(queue, outgoing, &message.held, true)
-    } else {
-        move_now(queue, outgoing, &message.held)
-    }
+    let moved = if delay.is_zero() { move_to } else { move_now };
+    moved(queue, message.to_limit_queue(delay), &message.held, true)
 }
 
 /// The mail's campaign is held: put it back to the campaign queue, which is not asked meanwhile.
@@ -498,18 +488,10 @@ pub(crate) fn put_back(message: &Message, campaign: &QueueUrl) -> Job {
     move_to(campaign, outgoing, &message.held, true)
 }
 
-/// It is over a limit that has no queue: put it back to the campaign queue, visible after `delay`.
-pub(crate) fn put_back_limited(message: &Message, campaign: &QueueUrl, delay: Duration) -> Job {
+/// It is over a limit that has no queue, or its time has not come: put it back to `queue`, visible after `delay`.
+pub(crate) fn put_off(message: &Message, queue: &QueueUrl, delay: Duration, buffered: bool) -> Job {
     let outgoing = message.under(&message.envelope.clone().put_back(), delay);
-    move_now(campaign, outgoing, &message.held)
-}
-
-/// The mail's time has not come: put it back to its queue, visible after `delay`.
-pub(crate) fn put_back_until(message: &Message, delay: Duration, buffered: bool) -> Job {
-    let outgoing = message.under(&message.envelope.clone().put_back(), delay);
-    let from = receipt(&message.held, buffered);
-    let to = message.held.queue.clone();
-    Job::Move { to, message: Box::new(outgoing), from, at_once: true }
+    move_now(queue, outgoing, &message.held, buffered)
 }
 
 /// The one log event for a send that was not accepted.

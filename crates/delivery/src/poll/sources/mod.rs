@@ -274,15 +274,8 @@ impl<'a, E: Environment> ExpressQueue<'a, E> {
         let expected = u64::from(ctx.running_means.express_share() >= NOTABLE);
         let supply = QueueSupply::expecting(expected);
         let gave = ctx.plan.window.opens().saturating_sub(LAST_RECEIVE);
-        Self {
-            ctx,
-            source: Source::express(queue),
-            supply,
-            fails: false,
-            seen: false,
-            full: None,
-            gave,
-        }
+        let source = Source::express(queue);
+        Self { ctx, source, supply, fails: false, seen: false, full: None, gave }
     }
 
     /// The next receive, while `for_campaigns` slots are left to campaigns.

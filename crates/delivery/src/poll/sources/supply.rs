@@ -475,12 +475,9 @@ pub(crate) struct KeptMail {
 
 impl KeptMail {
     pub(crate) fn of(mail: &Message) -> Self {
-        match mail.line {
-            Line::Express => Self { express: 1, campaigns: 0 },
-            Line::Campaign(_) | Line::Limited(_) => {
-                Self { express: 0, campaigns: mail.recipients() }
-            }
-        }
+        let is_express = mail.line == Line::Express;
+        let campaigns = if is_express { 0 } else { mail.recipients() };
+        Self { express: is_express.into(), campaigns }
     }
 
     pub(crate) const fn plus(self, more: Self) -> Self {
