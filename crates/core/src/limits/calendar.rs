@@ -205,10 +205,8 @@ impl FromStr for Hours {
                                earlier to a later time of day (24:00 at most)";
         let openings = text.replace('–', "-");
         let openings = openings.split(',').map(str::trim);
-        openings
-            .map(|part| opening(part).ok_or_else(|| InvalidText::new(part, ALLOWED)))
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let read = |part| opening(part).ok_or_else(|| InvalidText::new(part, ALLOWED));
+        openings.map(read).collect::<Result<_, _>>().map(Self)
     }
 }
 

@@ -88,22 +88,17 @@ impl RateFactor {
         let never_decreased = self.decreased == Window::default();
         let due = never_decreased || window >= self.decreased.plus(BETWEEN_DECREASES);
         let millionths = (self.millionths * DECREASE / FULL).max(FLOOR);
-        (due && millionths < self.millionths).then_some(Self {
-            millionths,
-            decreased: window,
-            // A late report must not allow a second increase for an older window.
-            changed: window.max(self.changed),
-            ..self
-        })
+        // A late report must not allow a second increase for an older window.
+        let changed = window.max(self.changed);
+        let next = Self { millionths, decreased: window, changed, ..self };
+        (due && millionths < self.millionths).then_some(next)
     }
 
     /// The factor after `window` sent without a refusal; `None` if it stays the same.
     pub fn recovered(self, window: Window) -> Option<Self> {
-        (window > self.changed && self.is_lowered()).then(|| Self {
-            millionths: (self.millionths + INCREASE).min(FULL),
-            changed: window,
-            ..self
-        })
+        let millionths = (self.millionths + INCREASE).min(FULL);
+        let next = Self { millionths, changed: window, ..self };
+        (window > self.changed && self.is_lowered()).then_some(next)
     }
 }
 

@@ -161,12 +161,9 @@ fn compact(json: &str) -> String {
 }
 
 pub(super) fn read_attachments(node: Node) -> Result<Vec<Attachment>, EmailError> {
+    let read = |(i, item): (usize, Node)| read_attachment(&format!("attachments[{i}]"), item);
     match node {
-        Node::List(items) => items
-            .into_iter()
-            .enumerate()
-            .map(|(i, item)| read_attachment(&format!("attachments[{i}]"), item))
-            .collect(),
+        Node::List(items) => items.into_iter().enumerate().map(read).collect(),
         other => Err(EmailError::invalid("attachments", "must be a list of objects")
             .with_found(other.kind())),
     }

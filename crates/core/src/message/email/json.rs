@@ -62,10 +62,9 @@ impl Node {
     /// Refuses a member that occurs twice in one object, at any depth.
     pub(crate) fn refuse_duplicates(&self, path: &str) -> Result<(), EmailError> {
         match self {
-            Self::List(items) => items
-                .iter()
-                .enumerate()
-                .try_for_each(|(i, item)| item.refuse_duplicates(&format!("{path}[{i}]"))),
+            Self::List(items) => (0..).zip(items).try_for_each(|(i, item): (usize, &Self)| {
+                item.refuse_duplicates(&format!("{path}[{i}]"))
+            }),
             Self::Object(members) => {
                 let mut seen = std::collections::HashSet::with_capacity(members.len());
                 members.iter().try_for_each(|(name, value)| {

@@ -111,16 +111,13 @@ impl Members {
     /// Takes a string or a list of strings; each string comes with its path.
     pub(super) fn take_texts(&mut self, name: &str) -> Result<Vec<(String, String)>, EmailError> {
         let path = self.path_of(name);
+        let read = |(i, item): (usize, Node)| {
+            let path = format!("{path}[{i}]");
+            text(&path, item).map(|text| (path, text))
+        };
         match self.take(name) {
             None => Ok(Vec::new()),
-            Some(Node::List(items)) => items
-                .into_iter()
-                .enumerate()
-                .map(|(i, item)| {
-                    let path = format!("{path}[{i}]");
-                    text(&path, item).map(|text| (path, text))
-                })
-                .collect(),
+            Some(Node::List(items)) => items.into_iter().enumerate().map(read).collect(),
             Some(Node::Text(text)) => Ok(vec![(path, text)]),
             Some(other) => Err(EmailError::invalid(path, "must be a string or a list of strings")
                 .with_found(other.kind())),

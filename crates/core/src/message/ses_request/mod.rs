@@ -219,13 +219,10 @@ impl RawHeader {
             let all = field.into_iter().flat_map(Address::iter);
             all.filter_map(|it| it.address.as_deref().map(str::to_owned)).collect()
         };
+        let (to, cc) = (addresses(message.to()), addresses(message.cc()));
         Self {
             from: addresses(message.from()).into_iter().next().unwrap_or_default(),
-            destination: SesDestination {
-                to: addresses(message.to()),
-                cc: addresses(message.cc()),
-                bcc: addresses(message.bcc()),
-            },
+            destination: SesDestination { to, cc, bcc: addresses(message.bcc()) },
             subject: message.subject().unwrap_or_default().to_owned(),
         }
     }

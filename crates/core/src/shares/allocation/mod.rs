@@ -347,15 +347,11 @@ impl Intake {
     /// to a limit queue in place of a slot: if such a campaign took less than its part, it counts as an
     /// empty one and gains no credit.
     pub fn debt_changes(&self, from_limit_queues: &[u64], had_limited_mail: &[bool]) -> Vec<i64> {
-        let used: Vec<u64> = self
-            .lanes
-            .iter()
-            .enumerate()
-            .map(|(index, lane)| {
-                lane.taken.saturating_sub(lane.for_limit_queues)
-                    + from_limit_queues.get(index).copied().unwrap_or(0)
-            })
-            .collect();
+        let used = |(index, lane): (usize, &CampaignLane)| {
+            let from_limit_queues = from_limit_queues.get(index).copied().unwrap_or(0);
+            lane.taken.saturating_sub(lane.for_limit_queues) + from_limit_queues
+        };
+        let used: Vec<u64> = self.lanes.iter().enumerate().map(used).collect();
         let mut included: Vec<bool> = self.lanes.iter().map(|lane| !lane.dry).collect();
         let mut parts = self.parts(&used, &included);
         // Whether a campaign with limited mail took too little shows only against the parts of all.
@@ -392,11 +388,8 @@ impl Intake {
         let together: u64 =
             used.iter().zip(included).filter(|(_, included)| **included).map(|(n, _)| n).sum();
         let weights = |of: fn(&CampaignLane) -> u64| -> Vec<u64> {
-            self.lanes
-                .iter()
-                .zip(included)
-                .map(|(l, included)| if *included { of(l) } else { 0 })
-                .collect()
+            let lanes = self.lanes.iter().zip(included);
+            lanes.map(|(lane, included)| if *included { of(lane) } else { 0 }).collect()
         };
         let mut parts = weights(|lane| lane.entitled);
         // In a short window none of the slots may belong to them; then the parts are by weight.

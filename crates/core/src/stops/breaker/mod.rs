@@ -161,11 +161,8 @@ impl Breaker {
         let (Self::Blocking { since: blocked, .. } | Self::Probing { blocked, .. }) = self else {
             return None;
         };
-        (self.permit(window, policy) == Permit::Probe).then(|| Self::Probing {
-            blocked: *blocked,
-            since: window,
-            prober: token.to_owned(),
-        })
+        let next = Self::Probing { blocked: *blocked, since: window, prober: token.to_owned() };
+        (self.permit(window, policy) == Permit::Probe).then_some(next)
     }
 
     /// The state after the probe of the poller with this token, which ended in `window`; `None` if
