@@ -78,11 +78,8 @@ impl BucketState {
     fn take(&mut self, request: &TakeRequest<'_>, now: u64) -> Answer {
         // Keys expire on the server; a bucket without a key is full.
         self.buckets.retain(|_, stored| stored.until > now);
-        let account = Demand {
-            terms: Terms::of(request.pace),
-            wanted: request.wanted.into(),
-            least: request.least.into(),
-        };
+        let (wanted, least) = (request.wanted.into(), request.least.into());
+        let account = Demand { terms: Terms::of(request.pace), wanted, least };
         let domain = |take: &tidegate_delivery::ports::LimitTake| {
             let count = take.recipients.into();
             let demand = Demand { terms: take.terms(request.pace), wanted: count, least: count };

@@ -317,42 +317,23 @@ impl World {
     }
 
     async fn run_whole_scheduler(&self, woken: bool) {
-        let clock = self.universe.clock();
-        let account = self.ses.account().with_faults(&self.faults);
-        let ledger = self.ledger.clone().with_faults(&self.faults);
-        let invoke = self.invoke.clone().with_faults(&self.faults);
-        let config = &self.scheduler;
-        let queues = self.queues.client().with_faults(&self.faults);
-        let store = self.store.clone().with_faults(&self.faults);
-        let back_pressure = BackPressure { config, queues: &queues, gauge: &self.gauge };
-        let refill = Refill {
-            store: config.store.is_some().then_some(&store),
-            queues: &queues,
-            entropy: &self.entropy,
-            memory: &self.refills,
-        };
-        let ports = SchedulePorts {
-            clock: &clock,
-            account: &account,
-            ledger: &ledger,
-            invoke: &invoke,
-            directory: &queues,
-            queues: &queues,
-        };
+        let (config, clock) = (&self.scheduler, &self.universe.clock());
+        let account = &self.ses.account().with_faults(&self.faults);
+        let ledger = &self.ledger.clone().with_faults(&self.faults);
+        let invoke = &self.invoke.clone().with_faults(&self.faults);
+        let queues = &self.queues.client().with_faults(&self.faults);
+        let store = &self.store.clone().with_faults(&self.faults);
+        let pressure = BackPressure { config, queues, gauge: &self.gauge };
+        let store = config.store.is_some().then_some(store);
+        let refill = Refill { store, queues, entropy: &self.entropy, memory: &self.refills };
+        let ports = SchedulePorts { clock, account, ledger, invoke, directory: queues, queues };
         let ticks = |before| Box::pin(schedule::run(config, woken, before, ports));
-        let minute = minute::run(
-            ticks,
-            config.feedback.as_ref(),
-            back_pressure,
-            refill,
-            &self.sums,
-            &clock,
-            &ledger,
-        );
+        let feedback = config.feedback.as_ref();
+        let minute = minute::run(ticks, feedback, pressure, refill, &self.sums, clock, ledger);
         let (report, minute) = Box::pin(minute).await;
         let topic = self.topic.clone().with_faults(&self.faults);
         let (stack, told) = ("simulated", report.as_ref().ok());
-        tell(&topic, stack, &self.incidents, told, &minute, &clock, &ledger).await;
+        tell(&topic, stack, &self.incidents, told, &minute, clock, ledger).await;
         self.minute_reports.borrow_mut().push(minute);
         self.schedule_reports.borrow_mut().extend(report);
     }
@@ -434,7 +415,7 @@ impl World {
         environment.busy.set(true);
         tokio::time::sleep(cold).await;
         let at = self.universe.now();
-        let start = tokio::select! {
+        let end = tokio::select! {
             biased;
             () = environment.crash.notified() => PollerEnd::Crashed,
             () = tokio::time::sleep(POLLER_TIMEOUT) => PollerEnd::Crashed,
@@ -444,7 +425,7 @@ impl World {
             },
         };
         environment.busy.set(false);
-        let is_over = match &start {
+        let is_over = match &end {
             PollerEnd::Crashed => true,
             PollerEnd::Reported(report) => report.ends_environment(),
             PollerEnd::Failed(_) => false,
@@ -455,13 +436,8 @@ impl World {
             *gone = None; // Lambda starts a new one
         }
         let ended = self.universe.now();
-        self.poller_runs.borrow_mut().push(PollerRun {
-            tick,
-            at,
-            ended,
-            environment: index,
-            end: start,
-        });
+        let run = PollerRun { tick, at, ended, environment: index, end };
+        self.poller_runs.borrow_mut().push(run);
     }
 }
 

@@ -107,12 +107,8 @@ pub(crate) fn admit(
     let identity = format!("identity/{domain}");
     let lacks_sender = !has(&format!("identity/{sender}")) && !has(&identity);
     let used = used.into_iter().filter(|resource| !has(resource));
-    let missing: Vec<String> = lacks_sender
-        .then_some(identity)
-        .into_iter()
-        .chain(used)
-        .map(|resource| format!("{ARN}{resource}"))
-        .collect();
+    let missing = lacks_sender.then_some(identity).into_iter().chain(used);
+    let missing: Vec<String> = missing.map(|resource| format!("{ARN}{resource}")).collect();
     if missing.is_empty() {
         return Ok(());
     }

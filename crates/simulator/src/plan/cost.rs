@@ -292,6 +292,7 @@ impl Cost {
         let windows: u64 = records.iter().map(|record| record.windows).sum();
         let minutes = real(windows) / 60.0;
         // `sum()` of an empty iterator is -0.0, which would be shown as such.
+        let small = IdleStack { channel: scenario.channel, campaigns: 2, wake_seconds: 60 };
         let is_text = scenario.channel == Channel::Sms;
         let slots = records.iter().map(WindowRecord::total).fold(0.0, |sum, sent| sum + sent);
         let cost = Self {
@@ -305,13 +306,7 @@ impl Cost {
             logs: tariff.logs(usage[Sum::Claims] * tariff.assumed("busy_window_log_bytes")),
             sqs_calls_per_mail: (usage[Sum::SqsStandard] + usage[Sum::SqsFifo])
                 / usage[Sum::Mails].max(1.0),
-            idle_month: tariff
-                .idle_month(&IdleStack {
-                    channel: scenario.channel,
-                    campaigns: 2,
-                    wake_seconds: 60,
-                })
-                .total,
+            idle_month: tariff.idle_month(&small).total,
             ..Self::default()
         };
         Ok(cost.summed())

@@ -163,14 +163,13 @@ impl SimulationState {
         let largest = self.largest();
         let each_off = 4.0 * largest + self.turn(each);
         let (all, all_due) = (each.of_campaigns() * windows, due.iter().sum::<f64>() * windows);
+        let is_due = |(sent, due): (&f64, &f64)| {
+            (sent - due).abs() * windows <= each_off + 0.02 * due * windows
+        };
         // With large mails one mail more or less would decide, so they are excluded.
         (largest <= 1.0 || 2.0 * largest <= 0.01 * all)
             && (all - all_due).abs() <= 2.0 * largest + share * all_due
-            && each
-                .sent
-                .iter()
-                .zip(due)
-                .all(|(sent, due)| (sent - due).abs() * windows <= each_off + 0.02 * due * windows)
+            && each.sent.iter().zip(due).all(is_due)
     }
 
     /// Whether the measured windows are enough to know the rate.

@@ -82,11 +82,8 @@ pub(crate) fn draw<'a>(
     entropy: &SeededEntropy,
 ) -> Option<&'a InjectedFault> {
     faults.iter().filter(|fault| fault.operation == operation).find(|fault| {
-        let meant = fault
-            .to
-            .as_deref()
-            .is_none_or(|pattern| recipients.iter().any(|address| matches(pattern, address)));
-        meant && entropy.chance(fault.ratio)
+        let is_of = |pattern: &str| recipients.iter().any(|address| matches(pattern, address));
+        fault.to.as_deref().is_none_or(is_of) && entropy.chance(fault.ratio)
     })
 }
 
