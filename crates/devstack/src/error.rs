@@ -14,26 +14,17 @@ pub enum LocalError {
     /// Something that a run needs is not there.
     #[error("not found: {what}; {remedy}")]
     Missing { what: String, remedy: String },
-    /// A port that was asked for is taken.
+    /// A port that was asked for, by this option, is taken.
     #[error(
         "port {port} is taken: end the program that holds it, or leave out {option} (then a free one is used)"
     )]
-    PortTaken {
-        port: u16,
-        /// The option that asked for it.
-        option: &'static str,
-    },
+    PortTaken { port: u16, option: &'static str },
     /// A program could not be started.
     #[error("{program} did not start")]
     Start { program: String, source: io::Error },
-    /// A program ended that should run.
+    /// A program ended that should run; `said` is the end of what it said, with the place of the rest.
     #[error("{program} ended ({status}){said}")]
-    Ended {
-        program: String,
-        status: String,
-        /// The end of what it said, with the place of the rest.
-        said: String,
-    },
+    Ended { program: String, status: String, said: String },
     /// A program was not ready in time.
     #[error("{program} was not ready after {seconds} s; see {log}")]
     NotReady { program: &'static str, seconds: u64, log: PathBuf },

@@ -9,36 +9,24 @@ use tidegate_core::quoted;
 /// the command that suggests it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuggestedCommand {
+    /// Counts the dead letters by reason.
     Dead,
     /// Forecasts the mails on the queues.
     PlanLive,
+    /// Says what became of the mail of a journal.
     Results(String),
-    Resume {
-        campaign: Option<String>,
-    },
-    Lift {
-        hold: String,
-        campaign: Option<String>,
-    },
-    Weight {
-        campaign: String,
-        weight: u32,
-    },
+    /// Ends a pause.
+    Resume { campaign: Option<String> },
+    /// Lifts another hold.
+    Lift { hold: String, campaign: Option<String> },
+    /// Overrides a campaign's weight.
+    Weight { campaign: String, weight: u32 },
     /// Writes a campaign's cancelled mails among the dead letters into a file.
-    ExportCancelled {
-        campaign: String,
-    },
+    ExportCancelled { campaign: String },
     /// Sends to all who have not got the mail of a run.
-    RestOf {
-        campaign: String,
-        run: String,
-    },
+    RestOf { campaign: String, run: String },
     /// Shows what a replay of one mail would send.
-    Replay {
-        id: String,
-        campaign: Option<String>,
-        include_unknown: bool,
-    },
+    Replay { id: String, campaign: Option<String>, include_unknown: bool },
 }
 
 impl SuggestedCommand {

@@ -41,29 +41,20 @@ pub(super) struct SteerRequest {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 enum RequestedAction {
-    Pause {
-        campaign: Option<String>,
-        for_s: Option<u64>,
-    },
-    Resume {
-        campaign: Option<String>,
-    },
-    Lift {
-        campaign: Option<String>,
-        hold: String,
-    },
-    Weights {
-        weights: BTreeMap<String, u32>,
-    },
+    /// Without `for_s` until it is resumed.
+    Pause { campaign: Option<String>, for_s: Option<u64> },
+    /// Ends a pause.
+    Resume { campaign: Option<String> },
+    /// Lifts another hold.
+    Lift { campaign: Option<String>, hold: String },
+    /// Overrides the weights of some campaigns.
+    Weights { weights: BTreeMap<String, u32> },
+    /// Goes back to the configured weights.
     ResetWeights {},
-    Rate {
-        cap: Option<f64>,
-    },
+    /// `cap` is missing where it is removed.
+    Rate { cap: Option<f64> },
     /// `limit` is missing where it is removed.
-    Limit {
-        key: String,
-        limit: Option<Value>,
-    },
+    Limit { key: String, limit: Option<Value> },
 }
 
 /// Who acts, in the form that the history gets: the name of the token, or else the name that is given.

@@ -27,33 +27,19 @@ const MAX_REASON_CHARS: usize = 200;
 /// A change is in force after at most this many seconds, because the next window's claim reads it.
 pub const IN_FORCE_WITHIN_S: u64 = 2;
 
-/// A change; its name in the history is that of its command.
+/// A change; its name in the history is that of its command. A campaign may be `express`; where it is `None`, all
+/// sending is meant.
 #[derive(Clone, Debug, PartialEq, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum SteerAction {
-    /// Stop a campaign, or all sending.
-    Pause {
-        /// The campaign, or `express`; `None` stops all sending.
-        campaign: Option<String>,
-        /// When it ends by itself; `None` if it must be resumed.
-        until: Option<EpochMillis>,
-    },
-    Resume {
-        /// The campaign, or `express`; `None` resumes all sending.
-        campaign: Option<String>,
-    },
+    /// Stop a campaign, or all sending; without `until` it must be resumed.
+    Pause { campaign: Option<String>, until: Option<EpochMillis> },
+    /// End a pause.
+    Resume { campaign: Option<String> },
     /// Lift a hold, by its reason; anyone may have set it.
-    Lift {
-        /// The campaign that it holds; `None` if it holds all sending.
-        campaign: Option<String>,
-        reason: String,
-    },
+    Lift { campaign: Option<String>, reason: String },
     /// Take back the unsent mail of a campaign.
-    Cancel {
-        /// The campaign, or `express`.
-        campaign: String,
-        cancel: Cancel,
-    },
+    Cancel { campaign: String, cancel: Cancel },
     /// Override the weights of some campaigns; the others keep theirs.
     #[strum(serialize = "weights")]
     Weights(BTreeMap<String, u32>),
@@ -63,12 +49,8 @@ pub enum SteerAction {
     /// Cap the rate in recipients per second; `None` removes the cap.
     #[strum(serialize = "rate")]
     Cap(Option<Rate>),
-    /// Set or remove a limit.
-    Limit {
-        key: LimitKey,
-        /// `None` removes it.
-        limit: Option<Box<Limit>>,
-    },
+    /// Set a limit, or remove it (`None`).
+    Limit { key: LimitKey, limit: Option<Box<Limit>> },
 }
 
 impl SteerAction {
@@ -152,14 +134,9 @@ impl View for SteerReport {
 pub enum SteerError {
     #[error("there is no campaign {name}; there is {}", known.join(", "))]
     NoCampaign { name: String, known: Vec<String> },
+    /// `lifts` are the commands that lift the holds that there are.
     #[error("{} is not held for {reason}; {}", of(campaign.as_deref()), allowed(lifts))]
-    NoHold {
-        /// The campaign; `None` for all sending.
-        campaign: Option<String>,
-        reason: String,
-        /// The commands that lift the holds that there are.
-        lifts: Vec<SuggestedCommand>,
-    },
+    NoHold { campaign: Option<String>, reason: String, lifts: Vec<SuggestedCommand> },
     #[error(
         "these weights cannot be kept: {0}; allowed are 0 to 10000, not all 0, adding up to at most 10000 after division by their greatest common divisor"
     )]
