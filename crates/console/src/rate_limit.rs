@@ -1,8 +1,6 @@
 //! Limits the rate of events with a token bucket for each stream. No task runs in the background: a bucket is
 //! stored as the instant at which it is full again, and its level follows from the time that has passed.
 
-use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -105,39 +103,6 @@ impl TokenBucket {
             self.full_at = self.full_at.max(now) + self.allowance.period;
         }
         is_there
-    }
-}
-
-/// The unit in which clients are counted: an IPv4 address, or the /64 network of an IPv6 address,
-/// since providers give a /64 to a single customer.
-///
-/// ```
-/// use tidegate_console::rate_limit::ClientAddress;
-/// let of = |text: &str| Ok::<_, std::net::AddrParseError>(ClientAddress::of(text.parse()?));
-/// assert_eq!(of("::ffff:192.0.2.7")?, of("192.0.2.7")?);
-/// assert_eq!(of("2001:db8::1")?, of("2001:db8::2:3")?);
-/// assert_ne!(of("192.0.2.7")?, of("192.0.2.8")?);
-/// # Ok::<(), std::net::AddrParseError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClientAddress(IpAddr);
-
-impl ClientAddress {
-    /// The one that `ip` counts to.
-    pub fn of(ip: IpAddr) -> Self {
-        match ip.to_canonical() {
-            IpAddr::V4(v4) => Self(IpAddr::V4(v4)),
-            IpAddr::V6(v6) => {
-                let [a, b, c, d, ..] = v6.segments();
-                Self(IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)))
-            }
-        }
-    }
-}
-
-impl fmt::Display for ClientAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

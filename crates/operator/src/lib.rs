@@ -7,6 +7,7 @@
 mod campaign;
 mod cancel;
 pub mod commands;
+pub mod connections;
 pub mod dead;
 pub mod doctor;
 pub mod exclude;

@@ -10,9 +10,9 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::*;
-use crate::rate_limit::ClientAddress;
 use crate::stream::{Frame, Subscription};
 use crate::tests::{limits, on, site, site_with, world};
+use tidegate_operator::connections::ClientAddress;
 
 fn author(by: &str, reason: &str) -> Author {
     Author { by: by.to_owned(), reason: reason.to_owned() }

@@ -1,4 +1,4 @@
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use serde::Deserialize;
 use serde_json::json;
 use tidegate_core::channel::Channel;
+use tidegate_operator::connections::ClientAddress;
 use tidegate_simulator::plan::ses_price;
 
 use super::App;
 use super::auth::{Credential, Role, SESSION, TokenRefusal};
 use super::error_response::{ErrorResponse, Forbidden, JsonBody};
-use crate::rate_limit::ClientAddress;
 
 /// Content security policy: only the console's own scripts, styles, images and endpoints, and no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -222,8 +222,8 @@ impl FromRequestParts<Arc<App>> for Client {
     type Rejection = ExtensionRejection;
 
     async fn from_request_parts(head: &mut Parts, app: &Arc<App>) -> Result<Self, Self::Rejection> {
-        let ConnectInfo::<SocketAddr>(peer) = ConnectInfo::from_request_parts(head, app).await?;
-        Ok(Self(address(peer.ip(), &head.headers, |ip| app.access.is_trusted(ip))))
+        let ConnectInfo::<IpAddr>(peer) = ConnectInfo::from_request_parts(head, app).await?;
+        Ok(Self(address(peer, &head.headers, |ip| app.access.is_trusted(ip))))
     }
 }
 

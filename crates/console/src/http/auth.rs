@@ -13,9 +13,10 @@ use strum::EnumString;
 use subtle::ConstantTimeEq as _;
 use thiserror::Error;
 use tidegate_delivery::ports::Monotonic;
+use tidegate_operator::connections::ClientAddress;
 use tokio::time::Instant;
 
-use crate::rate_limit::{BucketRate, ClientAddress, TokenBucket};
+use crate::rate_limit::{BucketRate, TokenBucket};
 use crate::stream::StreamClient;
 
 /// Life time of a login.

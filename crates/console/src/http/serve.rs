@@ -1,8 +1,6 @@
-use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -16,10 +14,10 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use serde::Deserialize;
+use tidegate_operator::connections::{ClientAddress, Connections, answer};
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt as _;
 
@@ -27,7 +25,6 @@ use super::access_control::Client;
 use super::auth::Credential;
 use super::error_response::{ErrorResponse, QueryString};
 use super::{App, router};
-use crate::rate_limit::ClientAddress;
 use crate::stream::{Frame, StreamRegistry};
 
 /// Size of the kernel's send buffer of a connection, which bounds what a client that does not read
@@ -65,60 +62,19 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(1_024)
 }
 
-/// The open connections: each holds a clone of its address's mark.
-#[derive(Debug, Default)]
-struct Connections(BTreeMap<ClientAddress, Arc<()>>);
-
-impl Connections {
-    /// A place for a connection of `address`, until it is dropped; none if `most_each` of it are open,
-    /// or `most` of all.
-    fn enter(&mut self, address: ClientAddress, most_each: usize, most: usize) -> Option<Arc<()>> {
-        let open = |mark: &Arc<()>| Arc::strong_count(mark) - 1;
-        self.0.retain(|_, mark| open(mark) > 0);
-        let all: usize = self.0.values().map(open).sum();
-        let mark = self.0.entry(address).or_default();
-        (open(mark) < most_each && all < most).then(|| Arc::clone(mark))
-    }
-}
-
 /// Serves HTTP/1.1 and HTTP/2 until `stop`; then the streams end, and connections a moment later.
 pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Output = ()>) {
     let router = router(&app);
     let limits = app.shared.hub.look(|registry| registry.limits);
-    let mut connections = Connections::default();
-    let graceful = GracefulShutdown::new();
+    let connections = Connections::new(
+        usize::from(limits.streams) + OTHERS,
+        usize::from(limits.streams_per_address) + OTHERS_OF_ADDRESS,
+        app.access.trusted_proxies.clone(),
+    );
     let builder = Arc::new(builder());
-    tokio::pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = &mut stop => break,
-        };
-        let (connection, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Most often too many open files: some are closed in a moment.
-                tracing::warn!(%error, "no connection is accepted");
-                sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        // A proxy connects for many clients.
-        let is_proxy = app.access.is_trusted(peer.ip());
-        let most_of_one = if is_proxy {
-            usize::MAX
-        } else {
-            usize::from(limits.streams_per_address) + OTHERS_OF_ADDRESS
-        };
-        let address = ClientAddress::of(peer.ip());
-        let Some(place) =
-            connections.enter(address, most_of_one, usize::from(limits.streams) + OTHERS)
-        else {
-            tracing::warn!(%peer, "too many connections: one is closed");
-            continue;
-        };
-        let _ = connection.set_nodelay(true);
-        let (excuses, router) = (Excuses::default(), router.clone());
+    let connection = |stream, peer: IpAddr, stopped: watch::Receiver<bool>| {
+        let (builder, app, router) = (Arc::clone(&builder), Arc::clone(&app), router.clone());
+        let excuses = Excuses::default();
         let of_requests = excuses.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             let (excuses, router) = (of_requests.clone(), router.clone());
@@ -126,21 +82,20 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, stop: impl Future<Outpu
             request.extensions_mut().insert(excuses.clone());
             async move { excuses.until_head(router.oneshot(request)).await }
         });
-        let connection = builder.serve_connection(TokioIo::new(connection), service).into_owned();
-        let connection = graceful.watch(connection);
-        let app = Arc::clone(&app);
-        tokio::spawn(async move {
+        async move {
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
             tokio::select! {
-                // Errors of a connection concern its client only.
-                _ = connection => {}
+                () = answer(connection, stopped) => {}
                 () = excuses.silent() => {}
                 () = excuses.outlived(&app) => {}
             }
-            drop(place);
-        });
-    }
-    app.shared.hub.change(StreamRegistry::close_all);
-    let _ = timeout(PATIENCE, graceful.shutdown()).await;
+        }
+    };
+    let stop = async {
+        stop.await;
+        app.shared.hub.change(StreamRegistry::close_all);
+    };
+    connections.serve(listener, b"", stop, PATIENCE, connection).await;
 }
 
 fn builder() -> auto::Builder<TokioExecutor> {

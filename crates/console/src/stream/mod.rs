@@ -12,11 +12,12 @@ use clap::Args;
 use strum::{IntoStaticStr, VariantArray};
 use thiserror::Error;
 use tidegate_delivery::ports::Monotonic;
+use tidegate_operator::connections::ClientAddress;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::event::{StateChange, Telemetry};
-use crate::rate_limit::{BucketRate, ClientAddress, TokenBucket};
+use crate::rate_limit::{BucketRate, TokenBucket};
 use outbox::NextItem;
 pub use outbox::{ChangeLog, Cursor, Gap, Outbox, QUEUE, RecordedChange};
 

@@ -7,7 +7,7 @@ use tidegate_delivery::ports::Monotonic;
 
 use super::*;
 use crate::event::{ChangeKind, ChangeTone, StateChange, Telemetry};
-use crate::rate_limit::ClientAddress;
+use tidegate_operator::connections::ClientAddress;
 
 pub(crate) fn change(kind: ChangeKind, title: &str) -> StateChange {
     StateChange {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::pin::pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -29,20 +28,19 @@ use tidegate_core::ses_request::{
     read_send_email, write_answer,
 };
 use tidegate_delivery::ports::{BATCH, Clock, Entropy as _};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
-use super::connections::Connections;
 use super::logins::{KeyPair, KeyPairs, Logins};
 use super::others::{HEALTH, Health, OtherCalls};
 use super::refusal::Refusal;
 use super::sigv4::{Signature, named_key};
 use super::submission::Submission;
 use super::submit::Relay;
+use crate::connections::{Connections, answer};
 use crate::send::fingerprint;
 
 /// Most bytes of a request to a stack without a store. A message of SQS has 1 MiB, and a bulk may carry many.
@@ -481,33 +479,16 @@ pub(super) async fn serve(
     let acceptor = tls.map(TlsAcceptor::from);
     let connection = |stream, peer: IpAddr, stopped| {
         let (builder, acceptor) = (builder.clone(), acceptor.clone());
-        let router = router.clone().layer(Extension(peer));
+        let service = TowerToHyperService::new(router.clone().layer(Extension(peer)));
         async move {
-            match acceptor {
-                None => answer(builder, stream, router, stopped).await,
-                Some(acceptor) => {
-                    if let Ok(Ok(stream)) = timeout(SILENCE, acceptor.accept(stream)).await {
-                        answer(builder, stream, router, stopped).await;
-                    }
-                }
+            let Some(acceptor) = acceptor else {
+                let connection = builder.serve_connection(TokioIo::new(stream), service);
+                return answer(connection, stopped).await;
+            };
+            if let Ok(Ok(stream)) = timeout(SILENCE, acceptor.accept(stream)).await {
+                answer(builder.serve_connection(TokioIo::new(stream), service), stopped).await;
             }
         }
     };
     connections.serve(listener, b"", stop, PATIENCE, connection).await;
-}
-
-/// Answers the requests of a connection. Errors concern its client only.
-async fn answer(
-    builder: http1::Builder,
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    router: Router,
-    mut stopped: watch::Receiver<bool>,
-) {
-    let service = TowerToHyperService::new(router);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        _ = stopped.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
 }

@@ -1,7 +1,7 @@
 //! Who may send: the key pairs of a file, and how wrong ones slow the next ones of their address.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use subtle::ConstantTimeEq as _;
 use tidegate_core::email::AllowedSenders;
 use tokio::time::{Instant, sleep};
 
+use crate::connections::ClientAddress;
 use crate::redact::AddressVisibility;
 
 /// Fewest bytes of a secret. AWS's have 40.
@@ -143,7 +144,7 @@ impl LoginTurn<'_> {
 /// The failed logins by address. Each doubles the time between the next logins of its address, from 1 s to
 /// [`MOST_DELAY`], over all of its connections; a right login ends that.
 #[derive(Debug, Default)]
-struct FailedLogins(BTreeMap<IpAddr, LoginDelay>);
+struct FailedLogins(BTreeMap<ClientAddress, LoginDelay>);
 
 #[derive(Debug)]
 struct LoginDelay {
@@ -155,7 +156,7 @@ struct LoginDelay {
 impl FailedLogins {
     /// How long a login that comes `now` has to wait until it is checked; none if that is longer than [`MOST_WAIT`].
     fn wait(&mut self, address: IpAddr, now: Instant) -> Option<Duration> {
-        let delayed = self.0.get_mut(&network(address));
+        let delayed = self.0.get_mut(&ClientAddress::of(address));
         let Some(delayed) = delayed.filter(|delayed| now < delayed.next + FORGOTTEN_AFTER) else {
             return Some(Duration::ZERO);
         };
@@ -170,7 +171,7 @@ impl FailedLogins {
 
     /// A login of `address` was checked.
     fn checked(&mut self, address: IpAddr, is_right: bool, now: Instant) {
-        let address = network(address);
+        let address = ClientAddress::of(address);
         if is_right {
             self.0.remove(&address);
             return;
@@ -189,14 +190,6 @@ impl FailedLogins {
 fn delay(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(5);
     Duration::from_secs(1 << doublings).min(MOST_DELAY)
-}
-
-/// One client's address: of IPv6 the first 64 bits, of which a client has all the others.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
-        v4 @ IpAddr::V4(_) => v4,
-    }
 }
 
 #[cfg(test)]

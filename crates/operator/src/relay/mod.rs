@@ -6,7 +6,6 @@
 //! its mail is accepted after SQS's acknowledgement: the relay keeps no mail.
 
 mod campaign;
-mod connections;
 mod enqueue;
 mod http;
 mod logins;
@@ -44,11 +43,11 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::connections::Connections;
 use crate::page::{Page, Tone, View};
 use crate::shell::{CommandEnd, CommandError, Shell, log_events, text_file};
 use crate::stack::OnStack;
 use campaign::{CampaignRules, Targets};
-use connections::Connections;
 use enqueue::Enqueuer;
 use http::HttpServer;
 use logins::{KeyPairs, Logins};
@@ -319,7 +318,7 @@ async fn serve(
     tls: Option<Arc<ServerConfig>>,
     asked: impl Future<Output = ()>,
 ) {
-    let connections = Connections::new(MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ADDRESS);
+    let connections = Connections::new(MOST_CONNECTIONS, MOST_CONNECTIONS_OF_ADDRESS, Vec::new());
     let (stop, stopped) = watch::channel(false);
     let stopped = || {
         let mut stopped = stopped.clone();

@@ -12,9 +12,9 @@ use tokio::time::sleep;
 
 use super::{App, Arc, access, call, console};
 use crate::event::ChangeKind;
-use crate::rate_limit::ClientAddress;
 use crate::stream::tests::change;
 use crate::stream::{StreamClient, Subscription};
+use tidegate_operator::connections::ClientAddress;
 
 /// The environment variable with the path of `promtool`.
 const PROMTOOL: &str = "TIDEGATE_PROMTOOL";

@@ -222,7 +222,7 @@ async fn a_stream_says_what_a_proxy_must_know_and_one_too_many_is_refused() {
         assert_eq!(stream.header("x-accel-buffering"), "no");
         assert_eq!(stream.header("cache-control"), "no-cache");
         let hub = &app.shared.hub;
-        let address = crate::rate_limit::ClientAddress::of([127, 0, 0, 1].into());
+        let address = tidegate_operator::connections::ClientAddress::of([127, 0, 0, 1].into());
         let open: Vec<_> = (0..3).map(|_| hub.subscribe(address, None).unwrap()).collect();
         let refused = call(&app, "GET", "/api/events", &[], Value::Null).await;
         assert_eq!(

@@ -66,7 +66,7 @@ async fn send(app: &Arc<App>, method: &str, path: &str, headers: &[&str], body: 
     }
     let request = request.header(header::CONTENT_TYPE, "application/json");
     let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
-    let peer = SocketAddr::from(([127, 0, 0, 1], 40_000));
+    let peer = IpAddr::from([127, 0, 0, 1]);
     let router = router(app)
         .layer(axum::Extension(ConnectInfo(peer)))
         .layer(axum::Extension(super::serve::Excuses::default()));

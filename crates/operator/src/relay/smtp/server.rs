@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
 use super::dialogue::{Credentials, Dialogue, Event, SmtpTerms};
-use crate::relay::connections::Connections;
+use crate::connections::Connections;
 use crate::relay::logins::{KeyPairs, Logins};
 use crate::relay::submission::Submit;
 

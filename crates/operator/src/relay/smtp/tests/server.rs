@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use super::super::server::{COMMAND, CONTENT, FIRST_COMMAND, SILENCE};
 use super::super::{Encryption, SmtpServer, SmtpSettings, serve};
-use crate::relay::connections::Connections;
+use crate::connections::Connections;
 use crate::relay::logins::{KeyPairs, Logins};
 use crate::relay::refusal::Refusal;
 use crate::relay::submission::{SmtpMail, Submit};
@@ -399,7 +399,7 @@ async fn on_stop_a_mail_under_way_is_answered_and_the_others_are_to_come_again()
 #[tokio::test]
 async fn connections_are_bounded_by_address_and_in_all_and_end_with_the_server() {
     let host = Host::new(settings(), Duration::ZERO);
-    let connections = Arc::new(Connections::new(5, 3));
+    let connections = Arc::new(Connections::new(5, 3, Vec::new()));
     let address = |last| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
     let of_one: Vec<_> = (0..4).map(|_| connections.enter(address(1))).collect();
     assert_eq!(of_one.iter().flatten().count(), 3);
