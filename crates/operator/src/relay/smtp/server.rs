@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -144,7 +144,8 @@ impl<S: Submit> Visit<'_, S> {
     ) -> io::Result<bool> {
         let server = self.server;
         let mut buffer = vec![0; READ];
-        let mut held = HeldBytes { memory: &server.settings.memory, bytes: 0 };
+        let memory = &*server.settings.memory;
+        let Ok(mut held) = memory.try_acquire_many(0) else { return Ok(false) };
         let (mut until, mut content_until) = (Instant::now() + FIRST_COMMAND, None);
         self.flush(stream).await?;
         while !self.dialogue.is_over() {
@@ -167,7 +168,7 @@ impl<S: Submit> Visit<'_, S> {
             let mut rest = &buffer[..count];
             let mut is_answered = self.flush(stream).await?;
             while !rest.is_empty() && !self.dialogue.is_over() {
-                let has_room = held.hold(self.dialogue.wants(rest.len()));
+                let has_room = hold(memory, &mut held, self.dialogue.wants(rest.len()));
                 match self.dialogue.input(&mut rest, has_room) {
                     Some(Event::StartTls) => return self.flush(stream).await,
                     Some(Event::Login(credentials)) => self.login(credentials).await,
@@ -179,7 +180,7 @@ impl<S: Submit> Visit<'_, S> {
                 }
                 is_answered |= self.flush(stream).await?;
             }
-            held.hold(self.dialogue.wants(0));
+            hold(memory, &mut held, self.dialogue.wants(0));
             let now = Instant::now();
             if self.dialogue.is_receiving() {
                 until = (*content_until.get_or_insert(now + CONTENT)).min(now + SILENCE);
@@ -229,33 +230,14 @@ impl<S: Submit> Visit<'_, S> {
     }
 }
 
-/// Permits for the bytes that a dialogue holds.
-struct HeldBytes<'a> {
-    memory: &'a Semaphore,
-    bytes: usize,
-}
-
-impl HeldBytes<'_> {
-    /// Holds so many bytes from now on. False if there are not enough: then as many as before.
-    fn hold(&mut self, bytes: usize) -> bool {
-        if bytes <= self.bytes {
-            self.memory.add_permits(self.bytes - bytes);
-        } else {
-            let more = u32::try_from(bytes - self.bytes).ok();
-            match more.and_then(|more| self.memory.try_acquire_many(more).ok()) {
-                Some(permit) => permit.forget(),
-                None => return false,
-            }
-        }
-        self.bytes = bytes;
-        true
+/// Holds permits for so many bytes from now on. False if there are not enough: then for as many as before.
+fn hold<'a>(memory: &'a Semaphore, held: &mut SemaphorePermit<'a>, bytes: usize) -> bool {
+    if let Some(fewer) = held.num_permits().checked_sub(bytes) {
+        return held.split(fewer).is_some();
     }
-}
-
-impl Drop for HeldBytes<'_> {
-    fn drop(&mut self) {
-        self.memory.add_permits(self.bytes);
-    }
+    let more = u32::try_from(bytes - held.num_permits()).ok();
+    let more = more.and_then(|more| memory.try_acquire_many(more).ok());
+    more.map(|more| held.merge(more)).is_some()
 }
 
 /// Returns once the server stops, or is dropped.
