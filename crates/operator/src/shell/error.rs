@@ -49,12 +49,7 @@ impl CommandError {
                 | StackError::AwsConfiguration(_)
                 | StackError::NoRun { .. },
             ) => 2,
-            Self::Stack(_)
-            | Self::Service(_)
-            | Self::File { .. }
-            | Self::Listen { .. }
-            | Self::Terminal(_)
-            | Self::Unfinished(_) => 3,
+            _ => 3,
         }
     }
 }
