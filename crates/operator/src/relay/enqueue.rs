@@ -23,7 +23,7 @@ const ATTEMPTS: usize = 2;
 
 /// A mail on its way to its queue.
 #[derive(Debug)]
-struct PendingMail {
+pub(crate) struct PendingMail {
     queue: QueueUrl,
     message: Outgoing,
     /// Content for the store, until it is there.
@@ -35,14 +35,10 @@ struct PendingMail {
 #[derive(Clone, Debug)]
 pub(crate) struct Enqueuer(mpsc::Sender<PendingMail>);
 
-/// The other end of an [`Enqueuer`].
-#[derive(Debug)]
-pub(crate) struct EnqueuerQueue(mpsc::Receiver<PendingMail>);
-
 impl Enqueuer {
-    pub(crate) fn new() -> (Self, EnqueuerQueue) {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<PendingMail>) {
         let (sender, receiver) = mpsc::channel(BATCH * MOST_CALLS);
-        (Self(sender), EnqueuerQueue(receiver))
+        (Self(sender), receiver)
     }
 
     /// Puts a message onto its queue; returns once SQS has acknowledged it.
@@ -70,7 +66,7 @@ struct Batch {
 /// Sends what [`Enqueuer`]s hand over, until the last of them is gone and everything is answered; tells `sent` of each
 /// batch.
 pub(crate) async fn run(
-    mut from: EnqueuerQueue,
+    mut from: mpsc::Receiver<PendingMail>,
     queues: &impl Queues,
     store: Option<&impl Store>,
     clock: &impl Clock,
@@ -88,7 +84,7 @@ pub(crate) async fn run(
             }
         };
         tokio::select! {
-            next = from.0.recv(), if calls.len() < MOST_CALLS => {
+            next = from.recv(), if calls.len() < MOST_CALLS => {
                 let Some(waiting) = next else { break };
                 // Its client has gone, and may hand it over again.
                 if waiting.answer.is_closed() {

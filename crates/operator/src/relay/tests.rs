@@ -27,11 +27,12 @@ use tidegate_fakes::{
     Fault, FaultPlan, Latency, MemoryQueues, MemoryStore, Operation, QueueSettings, Rule, SimClock,
     Universe,
 };
+use tokio::sync::mpsc;
 use tower::ServiceExt as _;
 
 use super::*;
 use axum::Extension;
-use enqueue::EnqueuerQueue;
+use enqueue::PendingMail;
 use refusal::Refusal;
 use submission::{SmtpMail, Submit};
 
@@ -43,7 +44,7 @@ struct World {
     relay: Arc<Relay<SimClock>>,
     memory: Arc<Semaphore>,
     others: Option<OtherCalls>,
-    from: EnqueuerQueue,
+    from: mpsc::Receiver<PendingMail>,
     clock: SimClock,
 }
 
