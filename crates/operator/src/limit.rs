@@ -59,8 +59,15 @@ struct SetArgs {
     /// The time zone of hours, times and warm-up, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE")]
     zone: Option<Zone>,
-    #[command(flatten)]
-    span: SpanArgs,
+    /// Nothing is sent before, such as '2026-12-01 08:00' in the zone, or RFC 3339
+    #[arg(long, value_name = "TIME")]
+    not_before: Option<String>,
+    /// Nothing is sent from then on: what is left waits, or is deferred
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Defer what is left of a campaign at its end to the stack's deferral bucket; it returns when the limit is changed
+    #[arg(long, requires = "until")]
+    defer: bool,
     /// Recipients of each day: a table such as 50,100,500, or '50 x1.5 to 50000'
     #[arg(long, value_name = "DAYS", requires = "from", conflicts_with = "rate")]
     warm_up: Option<RampDays>,
@@ -75,20 +82,6 @@ struct SetArgs {
     from: Option<Date>,
     #[command(flatten)]
     author: AuthorArgs,
-}
-
-/// Begin and end.
-#[derive(Clone, Debug, Args)]
-struct SpanArgs {
-    /// Nothing is sent before, such as '2026-12-01 08:00' in the zone, or RFC 3339
-    #[arg(long, value_name = "TIME")]
-    not_before: Option<String>,
-    /// Nothing is sent from then on: what is left waits, or is deferred
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
-    /// Defer what is left of a campaign at its end to the stack's deferral bucket; it returns when the limit is changed
-    #[arg(long, requires = "until")]
-    defer: bool,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -125,9 +118,9 @@ impl SetArgs {
             rate: self.rate,
             hours: self.hours.clone(),
             zone: self.zone.clone(),
-            not_before: at(&self.span.not_before)?,
-            until: at(&self.span.until)?,
-            defers: self.span.defer,
+            not_before: at(&self.not_before)?,
+            until: at(&self.until)?,
+            defers: self.defer,
             ramp,
             adaptive: self.adaptive,
             overflow: self.overflow.clone(),
