@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tidegate_core::config::{Campaign, EXPRESS};
 use tidegate_core::email::Priority;
 use tidegate_delivery::ports::QueueUrl;
@@ -37,7 +37,7 @@ pub(crate) struct CampaignHints<'a> {
 }
 
 /// Where a mail goes, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct CampaignChoice {
     /// A campaign's name, or `express`.
     pub(crate) campaign: String,

@@ -33,7 +33,7 @@ use tidegate_adapters::aws::stack::Stack;
 use tidegate_adapters::aws::{SystemClock, SystemEntropy};
 use tidegate_core::channel::Channel;
 use tidegate_core::control::Control;
-use tidegate_core::email::{MAX_MAIL_BYTES, Priority};
+use tidegate_core::email::MAX_MAIL_BYTES;
 use tidegate_core::in_full;
 use tidegate_core::ses_request::{RawHeader, SesAccount};
 use tidegate_delivery::ports::{Account as _, Entropy as _, FailureKind, PortError};
@@ -47,7 +47,7 @@ use crate::connections::Connections;
 use crate::page::{Page, Tone, View};
 use crate::shell::{CommandEnd, CommandError, Shell, log_events, text_file};
 use crate::stack::OnStack;
-use campaign::{CampaignRules, Targets};
+use campaign::{CampaignChoice, CampaignRules, Targets};
 use enqueue::Enqueuer;
 use http::HttpServer;
 use logins::{KeyPairs, Logins};
@@ -426,9 +426,8 @@ impl View for RelayAddresses {
 /// The campaign of a mail in a file.
 #[derive(Debug, Serialize)]
 struct Explanation {
-    campaign: String,
-    priority: Option<Priority>,
-    by: String,
+    #[serde(flatten)]
+    choice: CampaignChoice,
     queue: String,
     messages: usize,
     id: String,
@@ -446,9 +445,7 @@ fn explain(rules: &SubmissionRules, path: &Path) -> Result<Explanation, CommandE
         .first()
         .ok_or_else(|| CommandError::Input(format!("{}: it names no recipient", path.display())))?;
     Ok(Explanation {
-        campaign: first.choice.campaign.clone(),
-        priority: first.choice.priority,
-        by: first.choice.by.clone(),
+        choice: first.choice.clone(),
         queue: first.queue.to_string(),
         messages: mails.len(),
         id: first.id.clone(),
@@ -457,8 +454,9 @@ fn explain(rules: &SubmissionRules, path: &Path) -> Result<Explanation, CommandE
 
 impl View for Explanation {
     fn view(&self, page: &mut Page) {
-        let priority = self.priority.map_or_else(String::new, |priority| format!(".{priority}"));
-        let chosen = format!("campaign {}{priority}: chosen by {}", self.campaign, self.by);
+        let CampaignChoice { campaign, priority, by } = &self.choice;
+        let priority = priority.map_or_else(String::new, |priority| format!(".{priority}"));
+        let chosen = format!("campaign {campaign}{priority}: chosen by {by}");
         page.line(Tone::Strong, chosen);
         page.line(Tone::Plain, format!("queue {}", self.queue));
         page.line(Tone::Plain, format!("id {}, messages {}", self.id, self.messages));
