@@ -330,9 +330,7 @@ struct ListmonkMail {
     content_type: String,
     body: String,
     recipients: Vec<ListmonkRecipient>,
-    #[serde(default)]
     campaign: Option<ListmonkCampaign>,
-    #[serde(default)]
     attachments: Option<Vec<ListmonkFile>>,
 }
 
@@ -347,7 +345,6 @@ struct ListmonkCampaign {
     from_email: String,
     #[serde(default)]
     uuid: String,
-    #[serde(default)]
     headers: Option<Vec<BTreeMap<String, String>>>,
 }
 
