@@ -1,6 +1,5 @@
 //! `tidegate console`: its options, the addresses that it prints, and the console of a stack that listens on one.
 
-use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -10,7 +10,6 @@ mod stack_ports;
 mod stack_view;
 
 use std::cell::RefCell;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::time::Duration;
 
 use futures_util::future::join_all;

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
