@@ -247,14 +247,8 @@ impl OpenConsole {
 
 /// The settings of `stack` for its console.
 pub fn shown_of(stack: &Stack, addresses: AddressVisibility) -> StatusSettings {
-    StatusSettings {
-        stack: stack.name.clone(),
-        poller: stack.poller.clone(),
-        scheduler: stack.scheduler.clone(),
-        addresses,
-        changes: CHANGES,
-        ses_price: None,
-    }
+    let stack_name = stack.name.clone();
+    StatusSettings { stack: stack_name, ..StatusSettings::of(stack, addresses, CHANGES) }
 }
 
 /// The stack, as a console sees it.

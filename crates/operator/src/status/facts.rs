@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::config::{Campaign, PollerConfig, SchedulerConfig, queue_key};
 use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
@@ -34,6 +35,20 @@ pub struct StatusSettings {
     pub changes: usize,
     /// The account's price of SES for a recipient, US dollars, where somebody told another than the usual one.
     pub ses_price: Option<f64>,
+}
+
+impl StatusSettings {
+    /// Those of a stack, of which `changes` changes by operators are shown.
+    pub fn of(stack: &Stack, addresses: AddressVisibility, changes: usize) -> Self {
+        Self {
+            stack: stack.label(),
+            poller: stack.poller.clone(),
+            scheduler: stack.scheduler.clone(),
+            addresses,
+            changes,
+            ses_price: None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -113,15 +128,19 @@ impl StackFacts {
         Ok(Self { at: clock.wall(), standing, campaigns, ..self.clone() })
     }
 
+    /// The account's quota under the configured cap; none if none is known.
+    fn known_quota(&self) -> Option<Rate> {
+        let cap = &self.settings.poller.cap;
+        match &self.account {
+            Some(status) => quota::told(status, cap),
+            None => quota::remembered(Some(&self.standing.control), cap),
+        }
+    }
+
     /// The quota and what lowers it.
     pub fn quota(&self) -> QuotaStatus {
-        let (cap, control) = (&self.settings.poller.cap, &self.standing.control);
-        let reported = self.account.as_ref();
-        let quota = reported.map_or_else(
-            || quota::remembered(Some(control), cap),
-            |status| quota::told(status, cap),
-        );
-        let in_force = quota.map(|quota| self.standing.factor.of(quota));
+        let (cap, reported) = (&self.settings.poller.cap, self.account.as_ref());
+        let in_force = self.known_quota().map(|quota| self.standing.factor.of(quota));
         let number = |rate: Rate| rate.as_per_second();
         let period = in_force.map(|rate| rate.period(self.settings.poller.rate_margin));
         QuotaStatus {
@@ -141,22 +160,17 @@ impl StackFacts {
     /// The limits in force, with the mail on their queues.
     pub fn limits(&self) -> Vec<LimitStatus> {
         let table = self.standing.control.limit_table(&self.settings.poller.limits.initial);
-        let (reported, cap) = (self.account.as_ref(), &self.settings.poller.cap);
-        let quota = reported.map_or_else(
-            || quota::remembered(Some(&self.standing.control), cap),
-            |status| quota::told(status, cap),
-        );
+        let quota = self.known_quota();
         let status = |of: LimitRef| {
             let (key, limit) = table.get(of.index)?;
-            let own = table.queue_of(&of);
-            let waiting = own.map(|place| limit_waiting(&self.standing.counters, place));
             let waiting = if key.dimension == Dimension::Campaign {
                 Some(self.backlog_of(|name| {
                     let found = table.find(Dimension::Campaign, name);
                     found.is_some_and(|found| found.index == of.index)
                 }))
             } else {
-                waiting
+                let own = table.queue_of(&of);
+                own.map(|place| limit_waiting(&self.standing.counters, place))
             };
             let key = match &of.name {
                 Some(name) => format!("{}:{name}", key.dimension.as_str()),

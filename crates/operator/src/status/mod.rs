@@ -422,14 +422,7 @@ pub async fn facts(
     addresses: AddressVisibility,
     changes: usize,
 ) -> Result<StackFacts, PortError> {
-    let settings = StatusSettings {
-        stack: stack.label(),
-        poller: stack.poller.clone(),
-        scheduler: stack.scheduler.clone(),
-        addresses,
-        changes,
-        ses_price: None,
-    };
+    let settings = StatusSettings::of(stack, addresses, changes);
     Box::pin(gather(settings, &stack.queues(), &stack.account(), &stack.ledger(), &stack.clock()))
         .await
 }
