@@ -6,12 +6,12 @@ use strum::{IntoStaticStr, VariantArray};
 use tidegate_core::identity::EpochMillis;
 
 /// Kinds of changes, in order of importance: when events have to wait, the first kind in this list
-/// goes first.
+/// goes first. A kind as text is the name of the SSE event and of the metric's label.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, IntoStaticStr, VariantArray,
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr, VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum ChangeKind {
     /// A hold was set, changed or lifted.
     Hold,
@@ -31,16 +31,6 @@ pub enum ChangeKind {
     Change,
     /// A campaign sent another tenth of its queue, or all.
     Progress,
-}
-
-impl ChangeKind {
-    /// All kinds, the most important first.
-    pub const ALL: &[Self] = Self::VARIANTS;
-
-    /// The name of the SSE event and of the metric's label.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// Severity of a change, which the page shows as a colour.
@@ -74,9 +64,10 @@ pub struct StateChange {
     pub tone: ChangeTone,
 }
 
-/// Kinds of telemetry. A newer value replaces one that has not been sent yet.
+/// Kinds of telemetry, in the order in which they are sent, with names as [`ChangeKind`] has them. A newer value
+/// replaces one that has not been sent yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
-#[strum(serialize_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Telemetry {
     /// State and rates of the stack.
     Figures,
@@ -88,27 +79,17 @@ pub enum Telemetry {
     Forecast,
 }
 
-impl Telemetry {
-    /// All kinds, in the order in which they are sent.
-    pub const ALL: &[Self] = Self::VARIANTS;
-
-    /// The name of the SSE event and of the metric's label.
-    pub fn name(self) -> &'static str {
-        self.into()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_name_on_the_wire_is_what_is_kept_and_every_kind_is_listed() {
-        for kind in ChangeKind::ALL.iter().copied() {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        for kind in ChangeKind::VARIANTS.iter().copied() {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.into_str());
         }
-        assert!(ChangeKind::ALL.is_sorted() && Telemetry::ALL.is_sorted());
-        let names: Vec<&str> = Telemetry::ALL.iter().map(|telemetry| telemetry.name()).collect();
+        assert!(ChangeKind::VARIANTS.is_sorted() && Telemetry::VARIANTS.is_sorted());
+        let names: Vec<&str> = Telemetry::VARIANTS.iter().map(Telemetry::into_str).collect();
         assert_eq!(names, ["figures", "replay", "dead", "forecast"]);
     }
 }

@@ -227,7 +227,7 @@ impl<P: PortTypes> Engine<P> {
         }
         for change in &changes {
             tracing::info!(
-                kind = change.kind.name(),
+                kind = change.kind.into_str(),
                 campaign = change.campaign,
                 "{}",
                 change.title

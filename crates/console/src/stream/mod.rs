@@ -253,9 +253,9 @@ impl StreamRegistry {
     pub fn show(&mut self, telemetry: Telemetry, json: Arc<str>) {
         self.latest.insert(telemetry, json);
         for stream in self.streams.values_mut() {
-            count(&mut self.counts.produced, telemetry.name());
+            count(&mut self.counts.produced, telemetry.into_str());
             if stream.outbox.mark(telemetry) {
-                count(&mut self.counts.dropped, telemetry.name());
+                count(&mut self.counts.dropped, telemetry.into_str());
             }
         }
     }
@@ -292,8 +292,8 @@ impl StreamRegistry {
             NextItem::State => ("state", cursor, self.state().into()),
             // Without an id, so that a client that disconnects now is told of the gap again.
             NextItem::Gap(gap) => ("gap", None, gap.to_string().into()),
-            NextItem::Change(kept) => (kept.change.kind.name(), cursor, Arc::clone(&kept.json)),
-            NextItem::Telemetry(telemetry) => (telemetry.name(), None, self.newest(telemetry)),
+            NextItem::Change(kept) => (kept.change.kind.into_str(), cursor, Arc::clone(&kept.json)),
+            NextItem::Telemetry(telemetry) => (telemetry.into_str(), None, self.newest(telemetry)),
         };
         Frame { event, id: id.map(|cursor| cursor.to_string()), data }
     }
@@ -306,8 +306,8 @@ impl StreamRegistry {
     pub fn state(&self) -> String {
         let recent: Vec<&Arc<RecordedChange>> = self.history.all().rev().take(RECENT).collect();
         let recent: Vec<&str> = recent.into_iter().rev().map(|kept| &*kept.json).collect();
-        let newest = |of: &Telemetry| format!("\"{}\":{}", of.name(), self.newest(*of));
-        let newest: Vec<String> = Telemetry::ALL.iter().map(newest).collect();
+        let newest = |of: &Telemetry| format!("\"{}\":{}", of.into_str(), self.newest(*of));
+        let newest: Vec<String> = Telemetry::VARIANTS.iter().map(newest).collect();
         let (newest, recent) = (newest.join(","), recent.join(","));
         format!("{{{newest},\"series\":{},\"recent\":[{recent}]}}", self.series)
     }
@@ -331,9 +331,9 @@ impl StreamRegistry {
 
 impl OpenStream {
     fn push(&mut self, kept: Arc<RecordedChange>, counts: &mut Counts) {
-        count(&mut counts.produced, kept.change.kind.name());
+        count(&mut counts.produced, kept.change.kind.into_str());
         if let Some(dropped) = self.outbox.push(kept) {
-            count(&mut counts.dropped, dropped.change.kind.name());
+            count(&mut counts.dropped, dropped.change.kind.into_str());
         }
     }
 }

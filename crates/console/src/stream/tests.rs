@@ -73,7 +73,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let kind = (0..ChangeKind::ALL.len()).prop_map(|index| ChangeKind::ALL[index]);
+    let kind = (0..ChangeKind::VARIANTS.len()).prop_map(|index| ChangeKind::VARIANTS[index]);
     let step = prop_oneof![
         4 => (kind, 1_u8..120).prop_map(|(kind, count)| Step::Publish(kind, count)),
         2 => Just(Step::Figures),

@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use strum::VariantArray as _;
 use tidegate_console::event::ChangeKind;
 use tidegate_console::stream::{Hub, StreamRegistry};
 use tokio::sync::oneshot;
@@ -59,7 +60,7 @@ async fn open(place: usize, to: SocketAddr) -> Answer {
 
 /// Changes of every kind, some at once each second, and figures beside them.
 async fn publish_all(hub: &Hub, figures: &str) {
-    let mut kinds = ChangeKind::ALL.iter().copied().cycle();
+    let mut kinds = ChangeKind::VARIANTS.iter().copied().cycle();
     let begun = Instant::now();
     for second in 0..SECONDS {
         sleep_until(begun + Duration::from_secs(1) * second).await;
@@ -106,7 +107,7 @@ async fn of_a_thousand_streams_those_that_read_get_every_change_and_the_stalled_
     assert_eq!(streams, STREAMS);
     assert!((1..=QUEUE).contains(&most), "{most}");
     assert!(waiting >= stalled.len() && waiting <= stalled.len() * all.len(), "{waiting}");
-    let lost = ChangeKind::ALL.iter().filter_map(|kind| counts.dropped.get(kind.name()));
+    let lost = ChangeKind::VARIANTS.iter().filter_map(|kind| counts.dropped.get(kind.into_str()));
     assert_eq!((lost.sum::<u64>(), counts.gaps), (0, 0));
     stop();
 }
