@@ -90,7 +90,7 @@ impl ConsoleArgs {
             None => std::env::var("TIDEGATE_CONSOLE_TOKEN").ok(),
         };
         let tokens = said.map(|said| said.parse::<Tokens>()).transpose();
-        tokens.map_err(|error| CommandError::Refused(Box::new(error)))
+        tokens.map_err(CommandError::refused)
     }
 }
 
@@ -98,7 +98,7 @@ pub async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, Comman
     let tokens = args.tokens()?;
     let is_token_given = tokens.is_some();
     let access = args.access(tokens);
-    access.check().map_err(|error| CommandError::Refused(Box::new(error)))?;
+    access.check().map_err(CommandError::refused)?;
     log_events(shell.output.is_json());
     let listener = bind(access.listen)
         .map_err(|source| CommandError::Listen { address: access.listen, source })?;
@@ -232,8 +232,8 @@ impl OpenConsole {
             shows_addresses: addresses == AddressVisibility::Shown,
         };
         let (engine, handle) = Box::pin(Engine::start(ports, limits)).await?;
-        let app = App::new(handle, access, about, Box::new(|| SystemClock::new().wall().into()));
-        let app = app.map_err(|error| CommandError::Refused(Box::new(error)))?;
+        let now = Box::new(|| SystemClock::new().wall().into());
+        let app = App::new(handle, access, about, now).map_err(CommandError::refused)?;
         Ok(Self { listener, engine, app })
     }
 

@@ -89,7 +89,7 @@ pub(crate) async fn run(args: &CampaignArgs, shell: &Shell) -> Result<CommandEnd
     let sources = args.sources()?;
     let stack = args.on.stack.open().await?;
     let author = args.author.author(&stack).await;
-    author.check().map_err(|error| CommandError::Input(error.to_string()))?;
+    author.check().map_err(CommandError::refused)?;
     let (ledger, clock) = (stack.ledger(), stack.clock());
     let runs = ledger.runs(RUNS_KEPT).await?.into_iter().map(|stored| stored.run);
     let of_campaign: Vec<_> = runs.filter(|run| run.campaign == args.campaign).collect();
@@ -127,18 +127,14 @@ pub(crate) async fn run(args: &CampaignArgs, shell: &Shell) -> Result<CommandEnd
             let file = format!("run {}", run.name);
             let said = format!("{file}: nothing was changed");
             let faults = faults.into_iter().map(shown).collect();
-            shell
-                .output
-                .show(&FaultReport { file, faults, more })
-                .map_err(CommandError::Terminal)?;
+            shell.show(&FaultReport { file, faults, more })?;
             return Err(CommandError::Input(said));
         }
-        Err(error) => return Err(CommandError::Refused(error.into())),
+        Err(error) => return Err(CommandError::refused(error)),
     };
     let detail = format!("run {}: version {} of its templates", report.run, report.version);
-    let record = author.record(clock.wall().into(), "replace-template", detail);
-    let record =
-        tidegate_core::control::ChangeRecord { campaign: Some(run.campaign.clone()), ..record };
+    let mut record = author.record(clock.wall().into(), "replace-template", detail);
+    record.campaign = Some(run.campaign.clone());
     if ledger.add(&record).await.is_err() {
         shell.output.remark(Tone::Warning, "The history does not have it.");
     }

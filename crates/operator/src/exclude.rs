@@ -303,7 +303,7 @@ async fn change_list(
     let report = report.map_err(|error| match error {
         ExcludeError::Port(error) => CommandError::Service(error),
         error @ ExcludeError::Conflict => CommandError::Unfinished(error.into()),
-        error => CommandError::Refused(error.into()),
+        error => CommandError::refused(error),
     })?;
     let report = ExcludeReport { not_addresses: faults, ..report };
     shell.show(&report)?;

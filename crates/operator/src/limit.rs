@@ -103,17 +103,11 @@ impl SetArgs {
     fn limit(&self, now: Timestamp) -> Result<Limit, CommandError> {
         let zone = self.zone.clone().unwrap_or_default();
         let at = |text: &Option<String>| {
-            let read = |text: &String| zone.instant(text, now);
-            text.as_ref()
-                .map(read)
-                .transpose()
-                .map_err(|error| CommandError::Input(error.to_string()))
+            let read = text.as_ref().map(|text| zone.instant(text, now));
+            read.transpose().map_err(CommandError::refused)
         };
-        let ramp = self.from.zip(self.warm_up.clone()).map(|(from, days)| Ramp {
-            from,
-            days,
-            setback: None,
-        });
+        let ramp = self.from.zip(self.warm_up.clone());
+        let ramp = ramp.map(|(from, days)| Ramp { from, days, setback: None });
         Ok(Limit {
             rate: self.rate,
             hours: self.hours.clone(),
@@ -150,7 +144,7 @@ pub(crate) async fn run(args: &LimitArgs, shell: &Shell) -> Result<CommandEnd, C
         }
         Some(LimitAction::Set(args)) => {
             let limit = args.limit(SystemClock::new().wall())?;
-            limit.check().map_err(|error| CommandError::Input(error.to_string()))?;
+            limit.check().map_err(CommandError::refused)?;
             (&args.key, Some(Box::new(limit)), &args.author)
         }
         Some(LimitAction::Remove(args)) => (&args.key, None, &args.author),

@@ -20,7 +20,7 @@ use super::{
     export, groups, list, review, show,
 };
 use crate::page::{Tone, View};
-use crate::send::MailProgressBar;
+use crate::send::{InputFault, MailProgressBar};
 use crate::shell::{CommandEnd, CommandError, Shell, open_file, stop_unless_confirmed};
 use crate::status::{self, Status};
 use crate::steer::Author;
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, Co
     LetterCommand { stack: &stack, shell, filter, reading }.run(args.command.as_ref()).await
 }
 
-fn refusable<T, E: ToString>(result: Result<T, E>) -> Result<T, CommandError> {
+fn refusable<T>(result: Result<T, Box<InputFault>>) -> Result<T, CommandError> {
     result.map_err(|fault| CommandError::Input(fault.to_string()))
 }
 
@@ -250,7 +250,7 @@ pub(crate) async fn act(
     let ended = carry_out(&ports, work, author, pace, shell.interrupted(), progress).await;
     drop(bar);
     let report = ended.map_err(|error| match error {
-        LetterError::Reason(_) | LetterError::Rate(_) => CommandError::Refused(error.into()),
+        LetterError::Reason(_) | LetterError::Rate(_) => CommandError::refused(error),
         _ => {
             // If part is done, the report of it is printed before the error. If standard output fails, too, the error
             // still has the numbers.

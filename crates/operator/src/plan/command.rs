@@ -242,10 +242,6 @@ fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
     text.parse::<T>().map_err(|error| error.to_string())
 }
 
-fn refused(error: PlanError) -> CommandError {
-    CommandError::Refused(Box::new(error))
-}
-
 pub(crate) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     if let Some(path) =
         args.chart.as_deref().filter(|path| path.extension() != Some("svg".as_ref()))
@@ -256,10 +252,11 @@ pub(crate) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, Co
     }
     let base = args.scenario(shell).await?;
     let variants = args.variants.iter().map(|variant| variant.of(&base));
-    let variants: Vec<Scenario> = variants.collect::<Result<_, _>>().map_err(refused)?;
+    let variants: Vec<Scenario> =
+        variants.collect::<Result<_, _>>().map_err(CommandError::refused)?;
     let all: Vec<Scenario> = std::iter::once(base).chain(variants).collect();
     for scenario in &all {
-        scenario.check().map_err(refused)?;
+        scenario.check().map_err(CommandError::refused)?;
     }
     let options = ForecastOptions { seeds: args.runs, every_window: args.every_window };
     let Some(forecasts) = forecasts(all, options, Duration::MAX, shell).await? else {
@@ -269,7 +266,7 @@ pub(crate) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, Co
     // The forecast is printed first: it is not lost if the chart cannot be written.
     shell.show(&report)?;
     if let Some(path) = &args.chart {
-        let drawn = chart::draw(&report).map_err(|error| CommandError::Refused(Box::new(error)))?;
+        let drawn = chart::draw(&report).map_err(CommandError::refused)?;
         let written = std::fs::write(path, drawn);
         written.map_err(CommandError::of_file(path, "the chart cannot be written"))?;
     }
@@ -308,7 +305,7 @@ pub(crate) async fn forecasts(
         Ok(Err(error @ (PlanError::Lost(_) | PlanError::Port(_) | PlanError::Start(_)))) => {
             Err(CommandError::Unfinished(Box::new(error)))
         }
-        Ok(Err(error)) => Err(refused(error)),
+        Ok(Err(error)) => Err(CommandError::refused(error)),
         Err(_) => {
             let said = format!("it takes longer than {}", span(within));
             Err(CommandError::Unfinished(said.into()))
@@ -357,7 +354,7 @@ impl PlanArgs {
         }
         scenario.channel = self.channel.unwrap_or(scenario.channel);
         scenario.timed = self.timed;
-        self.scenario.set(&mut scenario).map_err(refused)?;
+        self.scenario.set(&mut scenario).map_err(CommandError::refused)?;
         Ok(scenario)
     }
 }

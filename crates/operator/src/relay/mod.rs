@@ -178,10 +178,7 @@ impl RelayTerms {
         let keys = rules.logins.iter().flat_map(|logins| logins.keys.campaigns());
         let of_keys =
             keys.map(|(key, campaign)| (campaign, format!("campaigns of the key pair {key}")));
-        rules
-            .campaigns
-            .check(of_keys, &rules.targets)
-            .map_err(|fault| CommandError::Input(fault.to_string()))?;
+        rules.campaigns.check(of_keys, &rules.targets).map_err(CommandError::refused)?;
         Ok(rules)
     }
 }
@@ -411,10 +408,8 @@ impl View for RelayAddresses {
     fn view(&self, page: &mut Page) {
         let Self { stack, http, smtp } = self;
         page.line(Tone::Plain, format!("The relay of {stack} takes mail"));
-        page.line(
-            Tone::Plain,
-            format!("by SES's API  AWS_ENDPOINT_URL_SESV2={http} AWS_ENDPOINT_URL_SES={http}"),
-        );
+        let variables = format!("AWS_ENDPOINT_URL_SESV2={http} AWS_ENDPOINT_URL_SES={http}");
+        page.line(Tone::Plain, format!("by SES's API  {variables}"));
         for address in smtp {
             page.line(Tone::Plain, format!("by SMTP       {address}"));
         }
@@ -439,11 +434,11 @@ fn explain(rules: &SubmissionRules, path: &Path) -> Result<Explanation, CommandE
     let to = header.destination.all().map(str::to_owned).collect();
     let request = raw(header.from, to, data);
     let submission = Submission { user: None, retry_key: None, request };
-    let mails = rules.prepare(submission, &SystemEntropy.token());
-    let mails = mails.map_err(|error| CommandError::Refused(Box::new(error)))?;
-    let first = mails
-        .first()
-        .ok_or_else(|| CommandError::Input(format!("{}: it names no recipient", path.display())))?;
+    let mails = rules.prepare(submission, &SystemEntropy.token()).map_err(CommandError::refused)?;
+    let Some(first) = mails.first() else {
+        let said = format!("{}: it names no recipient", path.display());
+        return Err(CommandError::Input(said));
+    };
     Ok(Explanation {
         choice: first.choice.clone(),
         queue: first.queue.to_string(),

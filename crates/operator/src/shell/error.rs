@@ -34,6 +34,11 @@ pub enum CommandError {
 }
 
 impl CommandError {
+    /// The refusal that an error of the command's own is.
+    pub fn refused(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Refused(error.into())
+    }
+
     /// The error of a file, by the thing that failed.
     pub(crate) fn of_file(path: &Path, doing: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::File { path: path.to_owned(), doing, source }

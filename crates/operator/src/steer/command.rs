@@ -226,7 +226,7 @@ pub(crate) async fn steered(
     }
     steered.map_err(|error| match error {
         SteerError::Ledger(error) => CommandError::Service(error),
-        error if error.is_input() => CommandError::Refused(error.into()),
+        error if error.is_input() => CommandError::refused(error),
         error => CommandError::Unfinished(error.into()),
     })
 }
