@@ -72,14 +72,11 @@ pub(crate) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
         return Ok(ended);
     }
     let at = aws_time(&stack).await.map_err(|said| {
-        CommandError::Unfinished(
-            format!("nothing was cancelled: AWS's time is unknown: {said}").into(),
-        )
+        let said = format!("nothing was cancelled: AWS's time is unknown: {said}");
+        CommandError::Unfinished(said.into())
     })?;
-    let file = match &args.export {
-        Some(path) => Some((path, create(path)?)),
-        None => None,
-    };
+    let file = args.export.as_ref().map(|path| create(path).map(|file| (path, file)));
+    let file = file.transpose()?;
     let cancel = Cancel { at: at.into(), keep: !args.delete };
     let author = args.author.author(&stack).await;
     let action = SteerAction::Cancel { campaign: args.campaign.clone(), cancel };
@@ -87,13 +84,12 @@ pub(crate) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
         // Nothing will be exported; a second try needs the name.
         drop(args.export.as_ref().map(std::fs::remove_file));
     })?;
-    let Some((path, file)) = file else {
-        shell.show(&report)?;
-        say_runs(args, &stack, shell).await?;
-        return Ok(CommandEnd::Done);
-    };
-    shell.output.say_view(&report);
+    match &file {
+        Some(_) => shell.output.say_view(&report),
+        None => shell.show(&report)?,
+    }
     say_runs(args, &stack, shell).await?;
+    let Some((path, file)) = file else { return Ok(CommandEnd::Done) };
     if !taken_off(&args.campaign, &stack, shell).await? {
         return Ok(CommandEnd::Interrupted);
     }
@@ -116,9 +112,8 @@ async fn say_runs(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<(),
     let (ledger, clock) = (stack.ledger(), stack.clock());
     let until = Instant::now() + RUNS_END;
     let runs = loop {
-        let mut runs: Vec<Run> =
-            ledger.runs(RUNS_KEPT).await?.into_iter().map(|stored| stored.run).collect();
-        runs.retain(|run| run.campaign == args.campaign);
+        let all = ledger.runs(RUNS_KEPT).await?.into_iter().map(|stored| stored.run);
+        let runs: Vec<Run> = all.filter(|run| run.campaign == args.campaign).collect();
         let now = EpochMillis::from(clock.wall());
         if Instant::now() >= until || !runs.iter().any(|run| run.is_live(now)) {
             break runs;
@@ -158,10 +153,9 @@ async fn may_follow(args: &CancelArgs, stack: &Stack) -> Result<u64, CommandErro
 
 /// Asks with the number of mails on the campaign's queue.
 async fn question(args: &CancelArgs, stack: &Stack) -> Result<String, CommandError> {
-    let queues = own_queues(args, stack).await?;
     let mut mails = 0;
-    for queue in &queues {
-        mails += stack.queues().depth(queue).await?.all();
+    for queue in own_queues(args, stack).await? {
+        mails += stack.queues().depth(&queue).await?.all();
     }
     let mails = counted(mails, "message");
     let then = match &args.export {
@@ -183,8 +177,7 @@ async fn own_queues(args: &CancelArgs, stack: &Stack) -> Result<Vec<QueueUrl>, C
     let express = || Some(vec![stack.express().filter(|_| args.campaign == EXPRESS)?]);
     listed.map(own).or_else(express).ok_or_else(|| {
         let known = campaigns.iter().map(|campaign| campaign.name.clone()).collect();
-        let error = SteerError::NoCampaign { name: args.campaign.clone(), known };
-        CommandError::Refused(error.into())
+        CommandError::refused(SteerError::NoCampaign { name: args.campaign.clone(), known })
     })
 }
 
@@ -195,10 +188,8 @@ pub(crate) async fn taken_off(
     stack: &Stack,
     shell: &Shell,
 ) -> Result<bool, CommandError> {
-    shell.output.remark(
-        Tone::Faint,
-        "waiting until the pollers have taken the mail off the queue, a minute at least …",
-    );
+    let said = "waiting until the pollers have taken the mail off the queue, a minute at least …";
+    shell.output.remark(Tone::Faint, said);
     let wait = async {
         let soonest = Instant::now() + VISIBLE_AGAIN;
         loop {
