@@ -180,14 +180,13 @@ pub fn groups(
     for letter in reading.admitted(filter) {
         let entry = letter.entry();
         let said = entry.map_or("", |entry| entry.last_error.provider_message.as_str());
+        let campaign = entry.map(|entry| entry.campaign.as_str());
         let code = letter.code().unwrap_or(none(letter));
         let keys = match by {
             Grouping::Reason => {
-                vec![entry.map_or(code.to_owned(), |entry| format!("{}: {code}", entry.campaign))]
+                vec![campaign.map_or(code.to_owned(), |of| format!("{of}: {code}"))]
             }
-            Grouping::Campaign => {
-                vec![entry.map_or(none(letter), |entry| entry.campaign.as_str()).to_owned()]
-            }
+            Grouping::Campaign => vec![campaign.unwrap_or(none(letter)).to_owned()],
             Grouping::Domain => match letter.domains() {
                 domains if domains.is_empty() => vec![none(letter).to_owned()],
                 domains => domains.into_iter().collect(),
@@ -335,34 +334,29 @@ fn remark(letter: &LetterDetails) -> Span {
 impl View for LetterDetails {
     fn view(&self, page: &mut Page) {
         page.heading(format!("{} of {}", self.id, self.campaign.as_deref().unwrap_or("-")));
-        let mut fields: Vec<(&str, Span)> = Vec::new();
-        let mut field = |name, value: Option<String>| {
-            fields.extend(value.map(|value| (name, Span::from(value))));
+        let ago = span(Duration::from_secs(self.age_s));
+        let ids = match &self.mail_message_id {
+            Some(mail) => format!("{mail} (the mail's), {} (here)", self.message_id),
+            None => self.message_id.clone(),
         };
-        field(
-            "dead-lettered",
-            Some(format!("{}, {} ago", time(self.since), span(Duration::from_secs(self.age_s)))),
-        );
-        field("code", self.code.clone());
-        field("status", self.http_status.map(|status| status.to_string()));
-        field("said", self.said.clone());
-        field("to", (!self.to.is_empty()).then(|| self.to.join(", ")));
-        field("attempts", Some(self.attempts.to_string()));
-        field("enqueued", self.enqueued_at.map(time));
-        field("first attempt", self.first_attempt_at.map(time));
-        field("last attempt", self.last_attempt_at.map(time));
-        field("identity", self.identity.clone());
-        field("pass", self.pass.map(|pass| pass.to_string()));
-        field(
-            "message ids",
-            Some(match &self.mail_message_id {
-                Some(mail) => format!("{mail} (the mail's), {} (here)", self.message_id),
-                None => self.message_id.clone(),
-            }),
-        );
-        field("body", Some(format!("{} bytes", count(self.bytes as u64))));
-        field("no dead letter", self.foreign.clone());
-        page.fields(fields);
+        let fields = [
+            ("dead-lettered", Some(format!("{}, {ago} ago", time(self.since)))),
+            ("code", self.code.clone()),
+            ("status", self.http_status.map(|status| status.to_string())),
+            ("said", self.said.clone()),
+            ("to", (!self.to.is_empty()).then(|| self.to.join(", "))),
+            ("attempts", Some(self.attempts.to_string())),
+            ("enqueued", self.enqueued_at.map(time)),
+            ("first attempt", self.first_attempt_at.map(time)),
+            ("last attempt", self.last_attempt_at.map(time)),
+            ("identity", self.identity.clone()),
+            ("pass", self.pass.map(|pass| pass.to_string())),
+            ("message ids", Some(ids)),
+            ("body", Some(format!("{} bytes", count(self.bytes as u64)))),
+            ("no dead letter", self.foreign.clone()),
+        ];
+        let known = fields.into_iter().filter_map(|(name, value)| Some((name, value?.into())));
+        page.fields(known);
         if self.doubt != Doubt::None {
             page.spans([remark(self)]);
         }

@@ -128,10 +128,8 @@ impl View for LetterReport {
             page.line(Tone::Warning, "interrupted: run it again to go on");
         }
         if !self.recorded {
-            page.line(
-                Tone::Warning,
-                "the history has the beginning, not the end: the ledger did not answer",
-            );
+            let said = "the history has the beginning, not the end: the ledger did not answer";
+            page.line(Tone::Warning, said);
         }
     }
 }

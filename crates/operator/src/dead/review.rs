@@ -376,22 +376,14 @@ impl View for Review {
             ]);
         }
         page.table(table);
-        for refusal in &self.refusals {
-            page.line(
-                Tone::Warning,
-                format!("{} not sent: {}", count(refusal.letters), refusal.why),
-            );
+        for ReviewRefusal { why, letters } in &self.refusals {
+            page.line(Tone::Warning, format!("{} not sent: {why}", count(*letters)));
         }
-        let to_send = count(self.work.letters());
-        page.line(
-            Tone::Strong,
-            format!("{to_send} would be sent to their campaigns' queues again"),
-        );
+        let [to_send, to_drop] = [self.work.letters(), self.to_drop].map(count);
+        let said = format!("{to_send} would be sent to their campaigns' queues again");
+        page.line(Tone::Strong, said);
         if self.to_drop > 0 {
-            page.line(
-                Tone::Plain,
-                format!("{} that were sent would be deleted here", count(self.to_drop)),
-            );
+            page.line(Tone::Plain, format!("{to_drop} that were sent would be deleted here"));
         }
         if !self.work.guarded && self.work.letters() > 0 {
             page.line(Tone::Faint, "deduplication is off: nothing but the code and the answer tells whether one was sent");
