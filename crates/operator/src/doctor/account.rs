@@ -169,14 +169,13 @@ pub(super) fn judge(facts: &SesFacts) -> Vec<Finding> {
 
 fn of_account(account: &AccountHealth) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let check = "SES production access";
     findings.push(if account.production {
-        Finding::ok("SES production access", "granted")
+        Finding::ok(check, "granted")
     } else {
-        Finding::failed(
-            "SES production access",
-            "the account is in SES's sandbox: 1 recipient a second, 200 a day, verified recipients only",
-            "request production access: SES console, Account dashboard",
-        )
+        let found = "the account is in SES's sandbox: 1 recipient a second, 200 a day, verified recipients only";
+        let remedy = "request production access: SES console, Account dashboard";
+        Finding::failed(check, found, remedy)
     });
     findings.push(match (account.sending, account.enforcement.as_str()) {
         (true, "HEALTHY" | "") => Finding::ok("SES sending", "enabled"),

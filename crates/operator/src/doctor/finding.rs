@@ -1,5 +1,7 @@
 //! The result of a check, and of the reading before it.
 
+use std::error::Error;
+
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use serde::Serialize;
 use tidegate_adapters::aws::port_error;
@@ -82,19 +84,13 @@ impl Finding {
 }
 
 /// Turns an SDK error into one line of text, so that a check can report "unknown" and its reason.
-pub(super) fn answered<T, E>(
+pub(super) fn answered<T, E: Error + ProvideErrorMetadata + Send + Sync + 'static>(
     operation: &'static str,
     resource: &str,
     answer: Result<T, SdkError<E>>,
-) -> ReadResult<T>
-where
-    E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
-{
-    let error = match answer {
-        Ok(answer) => return Ok(answer),
-        Err(error) => port_error(operation, resource, error),
-    };
-    Err(match &error.kind {
+) -> ReadResult<T> {
+    let answer = answer.map_err(|error| port_error(operation, resource, error));
+    answer.map_err(|error| match &error.kind {
         FailureKind::Denied(code) | FailureKind::Refused(code) => format!("{operation}: {code}"),
         _ => in_full(&error),
     })

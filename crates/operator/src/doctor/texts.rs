@@ -131,12 +131,10 @@ fn spent(check: String, limit: &SpendLimit, spent: &ReadResult<Option<f64>>) -> 
     let spent = match spent {
         Ok(Some(spent)) => *spent,
         Ok(None) => {
-            return Finding::new(
-                CheckState::Unknown,
-                check,
-                format!("${enforced_limit} a month; CloudWatch has no figure of what was spent"),
-                "normal until the month's first text; after it, create the service-linked role of End User Messaging",
-            );
+            let found =
+                format!("${enforced_limit} a month; CloudWatch has no figure of what was spent");
+            let remedy = "normal until the month's first text; after it, create the service-linked role of End User Messaging";
+            return Finding::new(CheckState::Unknown, check, found, remedy);
         }
         Err(why) => {
             let why = format!("${enforced_limit} a month, of which spent: {why}");
@@ -221,11 +219,8 @@ impl Identities {
                 number: Some(number),
             });
         }
-        let pool = self
-            .pools
-            .iter()
-            .find(|pool| [&pool.pool_id, &pool.pool_arn].contains(&&origin.to_owned()));
-        if let Some(pool) = pool {
+        let is_meant = |pool: &&Pool| [&*pool.pool_id, &*pool.pool_arn].contains(&origin);
+        if let Some(pool) = self.pools.iter().find(is_meant) {
             let of_pool = |number: &&PhoneNumber| number.pool_id.as_ref() == Some(&pool.pool_id);
             let numbers: Vec<_> = self.numbers.iter().filter(of_pool).collect();
             let rates: Option<Vec<f64>> = numbers.iter().map(|number| number.rate()).collect();
@@ -258,11 +253,9 @@ fn origins(facts: &TextFacts, identities: &Identities) -> Vec<Finding> {
         known.iter().map(|(origin, known)| of_origin(origin, known.as_ref())).collect();
     findings.extend(known.iter().filter_map(|(origin, known)| opt_outs(origin, known.as_ref()?)));
     if facts.origins.is_empty() {
-        findings.push(Finding::warning(
-            "origins",
-            "any origin is allowed, and AWS chooses one (TIDEGATE_ORIGINS is not set): none is checked",
-            "set Origins to the numbers, pools or sender ids that may send",
-        ));
+        let found = "any origin is allowed, and AWS chooses one (TIDEGATE_ORIGINS is not set): none is checked";
+        let remedy = "set Origins to the numbers, pools or sender ids that may send";
+        findings.push(Finding::warning("origins", found, remedy));
     }
     findings.extend(quota(facts.quota, &known));
     findings
