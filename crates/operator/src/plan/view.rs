@@ -47,10 +47,7 @@ impl View for Forecast {
                 Text::new(Tone::Strong, &campaign.name),
                 Text::from(campaign.weight),
                 mails(campaign.mails, campaign.recipients_per_mail),
-                end.map_or_else(
-                    || Text::new(Tone::Bad, "never"),
-                    |end| duration_text(end.expected).into(),
-                ),
+                ends_after(end),
                 Text::from(end.map(between).unwrap_or_default()),
                 Text::new(Tone::Faint, at),
             ]);
@@ -181,18 +178,14 @@ fn compared(forecasts: &[Forecast], page: &mut Page) {
     let numbers = (1..=names.len() + 1).chain([names.len() + 3]);
     let mut table = numbers.fold(table, TextTable::right);
     for forecast in forecasts {
-        let end = |span: Option<EndEstimate>| match span {
-            Some(span) => Text::from(duration_text(span.expected)),
-            None => Text::new(Tone::Bad, "never"),
-        };
         let ends = names.iter().map(|name| {
             let of_it = forecast.campaigns.iter().find(|one| one.name == *name);
-            end(of_it.and_then(|one| one.ends_after_seconds))
+            ends_after(of_it.and_then(|one| one.ends_after_seconds))
         });
         let mostly = forecast.mostly().map_or_else(String::new, |limit| limit.to_string());
         let row = std::iter::once(Text::new(Tone::Strong, &forecast.name)).chain(ends);
         table.row(row.chain([
-            end(forecast.ends_after_seconds),
+            ends_after(forecast.ends_after_seconds),
             Text::from(mostly),
             Text::from(format!("${:.2}", forecast.cost.total)),
         ]));
@@ -203,6 +196,10 @@ fn compared(forecasts: &[Forecast], page: &mut Page) {
 fn mails(mails: u64, recipients: u32) -> Text {
     let times = if recipients > 1 { format!(" x {recipients}") } else { String::new() };
     Text::from(format!("{}{times}", count(mails)))
+}
+
+fn ends_after(span: Option<EndEstimate>) -> Text {
+    span.map_or(Text::new(Tone::Bad, "never"), |span| duration_text(span.expected).into())
 }
 
 fn between(span: EndEstimate) -> String {
