@@ -69,11 +69,8 @@ pub(super) struct HttpServer<C> {
 impl<C> HttpServer<C> {
     /// Most bytes of a request.
     fn most_bytes(&self) -> usize {
-        if self.relay.rules.borrow().messages.has_store {
-            MOST_LARGE_BYTES
-        } else {
-            MOST_WHOLE_BYTES
-        }
+        let has_store = self.relay.rules.borrow().messages.has_store;
+        if has_store { MOST_LARGE_BYTES } else { MOST_WHOLE_BYTES }
     }
 }
 
@@ -365,10 +362,7 @@ async fn listmonk<C: Clock>(
 ) -> Response {
     let (head, body) = request.into_parts();
     let taken = async {
-        let user = match &server.logins {
-            Some(logins) => Some(basic_user(logins, peer, &head).await?),
-            None => None,
-        };
+        let user = basic_user(server.logins.as_deref(), peer, &head).await?;
         let (body, _room) = server.body(&head, body).await?;
         let mail: ListmonkMail = serde_json::from_slice(&body)
             .map_err(|error| answered(400, "BadRequestException", error.to_string()))?;
@@ -385,15 +379,20 @@ async fn listmonk<C: Clock>(
     }
 }
 
-/// The user of HTTP's basic authentication.
-async fn basic_user(logins: &Logins, peer: IpAddr, head: &Parts) -> Result<String, Failure> {
+/// The user of HTTP's basic authentication; none where nobody has to log in.
+async fn basic_user(
+    logins: Option<&Logins>,
+    peer: IpAddr,
+    head: &Parts,
+) -> Result<Option<String>, Failure> {
+    let Some(logins) = logins else { return Ok(None) };
     let given = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let given = given.and_then(|value| STANDARD.decode(value.strip_prefix("Basic ")?).ok());
     let given = given.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
     let (user, password) = given.split_once(':').unwrap_or_default();
     let refused = || answered(401, "AccessDenied", "the user or the password is wrong");
     let turn = logins.turn(peer).await.ok_or_else(too_many_logins)?;
-    let admits = |keys: &KeyPairs| keys.admits(user, password).then(|| user.to_owned());
+    let admits = |keys: &KeyPairs| keys.admits(user, password).then(|| Some(user.to_owned()));
     turn.check(user, |keys| admits(keys).ok_or_else(refused))
 }
 

@@ -204,10 +204,8 @@ fn content_hash(request: &SesRequest, recipients: &RawValue) -> [u8; 32] {
             let end = fields.last().map_or(0, |field| field.place.end);
             let is_own =
                 |name: &str| ["From", "Subject"].iter().any(|own| own.eq_ignore_ascii_case(name));
-            fields
-                .iter()
-                .filter(|field| is_own(field.name))
-                .for_each(|field| hash.update(field.value));
+            let own = fields.iter().filter(|field| is_own(field.name));
+            own.for_each(|field| hash.update(field.value));
             hash.update(&data[end..]);
         }
         _ => hash.update(format!("{request:?}")),
