@@ -114,39 +114,31 @@ impl MetricsText {
     }
 
     fn counter(&mut self, name: &str, value: u64) {
-        self.counters(name, [([], value)]);
+        self.family("counter", name, [([], value)]);
     }
 
     fn gauge(&mut self, name: &str, value: f64) {
-        self.gauges(name, [([], value)]);
+        self.family("gauge", name, [([], value)]);
     }
 
-    fn counters<'a, const N: usize>(
+    /// A value for each set of labels.
+    fn family<'a, const N: usize>(
         &mut self,
+        kind: &str,
         name: &str,
-        values: impl IntoIterator<Item = ([(&'a str, &'a str); N], u64)>,
+        values: impl IntoIterator<Item = ([(&'a str, &'a str); N], impl Debug)>,
     ) {
-        self.begin(name, "counter");
+        let suffix = if kind == "counter" { "_total" } else { "" };
+        self.begin(name, kind);
         for (labels, value) in values {
-            self.sample(name, "_total", &labels, value);
-        }
-    }
-
-    fn gauges<'a, const N: usize>(
-        &mut self,
-        name: &str,
-        values: impl IntoIterator<Item = ([(&'a str, &'a str); N], f64)>,
-    ) {
-        self.begin(name, "gauge");
-        for (labels, value) in values {
-            self.sample(name, "", &labels, value);
+            self.sample(name, suffix, &labels, value);
         }
     }
 
     /// A value for each state that there is: 1 for the one that stands, else 0.
     fn states(&mut self, name: &str, label: &str, states: &[&str], stands: &str) {
         let value = |state: &&str| f64::from(u8::from(*state == stands));
-        self.gauges(name, states.iter().map(|state| ([(label, *state)], value(state))));
+        self.family("gauge", name, states.iter().map(|state| ([(label, *state)], value(state))));
     }
 }
 
@@ -162,15 +154,15 @@ fn streams(registry: &StreamRegistry, to: &mut MetricsText) {
     to.gauge("console_queue_depth", size(waiting));
     to.gauge("console_queue_depth_max", size(deepest));
     let kind = |(kind, count): (&&'static str, &u64)| ([("kind", *kind)], *count);
-    to.counters("console_events_sent", counts.sent.iter().map(kind));
-    to.counters("console_events_dropped", counts.dropped.iter().map(kind));
-    to.counters("console_events_produced", counts.produced.iter().map(kind));
+    to.family("counter", "console_events_sent", counts.sent.iter().map(kind));
+    to.family("counter", "console_events_dropped", counts.dropped.iter().map(kind));
+    to.family("counter", "console_events_produced", counts.produced.iter().map(kind));
     to.counter("console_bucket_empty", counts.waited);
     let refused = TooManyStreams::VARIANTS.iter().map(|of| {
         let of: &'static str = of.into();
         ([("of", of)], counts.refused.get(of).copied().unwrap_or(0))
     });
-    to.counters("console_streams_refused", refused);
+    to.family("counter", "console_streams_refused", refused);
 }
 
 /// The regulator's own figures, as the newest look at the stack found them.
@@ -192,7 +184,7 @@ fn regulator(app: &App, to: &mut MetricsText) {
             let labels = move |priority: &'static str| [("line", *line), ("priority", priority)];
             mails.iter().map(move |(priority, mails)| (labels(priority), real(*mails)))
         });
-        to.gauges("window_mails_left", mails);
+        to.family("gauge", "window_mails_left", mails);
     }
     let breaker = ["allowing", "blocking", "probing"];
     to.states("breaker", "state", &breaker, status.breaker.state);
@@ -206,19 +198,19 @@ fn regulator(app: &App, to: &mut MetricsText) {
         ("cap", quota.operator_cap),
     ];
     let rates = rates.into_iter().filter_map(|(of, rate)| Some(([("of", of)], rate?)));
-    to.gauges("quota_recipients_per_second", rates);
+    to.family("gauge", "quota_recipients_per_second", rates);
     to.gauge("rate_factor", quota.factor);
     if let Some(daily) = quota.daily {
         let recipients =
             [("quota", daily.quota), ("sent", daily.sent), ("left", daily.left_for_campaigns)];
         let recipients = recipients.map(|(of, count)| ([("of", of)], real(count)));
-        to.gauges("daily_recipients", recipients);
+        to.family("gauge", "daily_recipients", recipients);
     }
     let holds = status.holds.iter().map(|hold| {
         let campaign = hold.campaign.as_deref().unwrap_or("");
         ([("campaign", campaign), ("reason", hold.reason.as_str())], 1.0)
     });
-    to.gauges("hold", holds);
+    to.family("gauge", "hold", holds);
     if let Some(express) = figures.express {
         to.gauge("express_waited_seconds", express.waited_s);
     }
@@ -231,11 +223,11 @@ fn regulator(app: &App, to: &mut MetricsText) {
 fn limits(status: &Status, to: &mut MetricsText) {
     let limits = || status.limits.iter().map(|limit| ([("limit", limit.key.as_str())], limit));
     let closed = limits().map(|(labels, limit)| (labels, f64::from(u8::from(limit.closed))));
-    to.gauges("limit_closed", closed);
+    to.family("gauge", "limit_closed", closed);
     let rates = limits().filter_map(|(labels, limit)| Some((labels, limit.per_second?)));
-    to.gauges("limit_recipients_per_second", rates);
+    to.family("gauge", "limit_recipients_per_second", rates);
     let waiting = limits().map(|(labels, limit)| (labels, real(limit.queued())));
-    to.gauges("limit_waiting_recipients", waiting);
+    to.family("gauge", "limit_waiting_recipients", waiting);
 }
 
 /// The histogram of the pollers' counters. The sum is that of all express mail, with seconds rounded in
@@ -258,15 +250,15 @@ fn express_waits(status: &Status, to: &mut MetricsText) {
 /// Figures of each campaign, and how deep all queues are.
 fn campaigns(figures: &StackFigures, to: &mut MetricsText) {
     let campaigns = || figures.rows.iter().map(|row| ([("campaign", row.name.as_str())], row));
-    to.counters("sent_recipients", campaigns().map(|(labels, row)| (labels, row.sent)));
+    to.family("counter", "sent_recipients", campaigns().map(|(labels, row)| (labels, row.sent)));
     let rates = campaigns().filter_map(|(labels, row)| Some((labels, row.rate?)));
-    to.gauges("sent_recipients_per_second", rates);
+    to.family("gauge", "sent_recipients_per_second", rates);
     let weights = figures
         .status
         .campaigns
         .iter()
         .map(|campaign| ([("campaign", campaign.name.as_str())], f64::from(campaign.weight)));
-    to.gauges("weight", weights);
+    to.family("gauge", "weight", weights);
     queues(&figures.status, to);
 }
 
@@ -307,5 +299,5 @@ fn queues(status: &Status, to: &mut MetricsText) {
         let depth = |state, count| ([("queue", queue), ("state", state)], real(count));
         [depth("visible", visible), depth("in_flight", in_flight), depth("delayed", delayed)]
     });
-    to.gauges("queue_messages", depths);
+    to.family("gauge", "queue_messages", depths);
 }
