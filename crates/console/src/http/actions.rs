@@ -58,7 +58,12 @@ enum RequestedAction {
 }
 
 /// Who acts, in the form that the history gets: the name of the token, or else the name that is given.
-fn author(named: Option<&str>, by: Option<String>, why: String) -> Result<Author, ErrorResponse> {
+fn author(
+    app: &App,
+    credential: &Credential,
+    by: Option<String>,
+    reason: String,
+) -> Result<Author, ErrorResponse> {
     let by = by.unwrap_or_default().trim().to_owned();
     let length = by.chars().count();
     if length > MOST_NAME || by.chars().any(char::is_control) {
@@ -67,18 +72,13 @@ fn author(named: Option<&str>, by: Option<String>, why: String) -> Result<Author
         );
         return Err(ErrorResponse::input("by", said));
     }
-    match named {
+    match app.auth.holder(credential).and_then(|holder| holder.name.clone()) {
         Some(name) if !by.is_empty() && by != name => {
             let said = format!("the name is {by:?}, and the token is that of {name}: leave it out");
             Err(ErrorResponse::input("by", said))
         }
-        Some(name) => Ok(Author { by: name.to_owned(), reason: why }),
-        None => Ok(Author { by, reason: why }),
+        name => Ok(Author { by: name.unwrap_or(by), reason }),
     }
-}
-
-fn name_of<'a>(app: &'a App, credential: &Credential) -> Option<&'a str> {
-    app.auth.holder(credential)?.name.as_deref()
 }
 
 impl RequestedAction {
@@ -101,11 +101,10 @@ impl RequestedAction {
                 SteerAction::Cap(cap.map(rate).transpose()?)
             }
             Self::Limit { key, limit } => {
-                let refused = |error: InvalidText| ErrorResponse::input("key", error.to_string());
+                let refused = |error: InvalidText| ErrorResponse::input("key", error);
                 let key = key.parse().map_err(refused)?;
                 let limit = limit.map(serde_json::from_value::<Limit>).transpose();
-                let limit =
-                    limit.map_err(|error| ErrorResponse::input("limit", error.to_string()))?;
+                let limit = limit.map_err(|error| ErrorResponse::input("limit", error))?;
                 SteerAction::Limit { key, limit: limit.map(Box::new) }
             }
         })
@@ -129,7 +128,7 @@ pub(super) async fn steer(
 ) -> Result<Json<SteerReport>, ErrorResponse> {
     let Json(SteerRequest { action, reason, by }) = asked?;
     let action = action.into_action((app.now)())?;
-    let author = author(name_of(&app, &credential), by, reason)?;
+    let author = author(&app, &credential, by, reason)?;
     let steered = app.shared.jobs.ask(|answer| EngineJob::Steer(action, author, answer)).await?;
     Ok(Json(steered))
 }
@@ -148,7 +147,7 @@ pub(super) async fn why(
     let Json(WhyRequest { id, campaign }) = asked?;
     let campaign = campaign.filter(|name| !name.is_empty());
     let asked = MailQuery::new(&id, campaign);
-    let asked = asked.map_err(|error| ErrorResponse::input("id", error.to_string()))?;
+    let asked = asked.map_err(|error| ErrorResponse::input("id", error))?;
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Why(asked, answer)).await?))
 }
 
@@ -187,7 +186,7 @@ pub(super) async fn discard(
     asked: JsonBody<DiscardRequest>,
 ) -> Result<Json<LetterReport>, ErrorResponse> {
     let Json(DiscardRequest { id, reason, by }) = asked?;
-    let author = author(name_of(&app, &credential), by, reason)?;
+    let author = author(&app, &credential, by, reason)?;
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Discard(id, author, answer)).await?))
 }
 
@@ -218,7 +217,7 @@ pub(super) async fn replay(
         let said = format!("the rate is {rate}; allowed is 0.01 to 10000 mails a second");
         return Err(ErrorResponse::input("per_second", said));
     }
-    let author = author(name_of(&app, &credential), by, reason)?;
+    let author = author(&app, &credential, by, reason)?;
     // Before the review is used up.
     author.check().map_err(|error| JobError::Replay(error.into()))?;
     let asked = ReplayRequest { review, author, per_second };

@@ -1,3 +1,5 @@
+use std::fmt::Display;
+
 use axum::extract::Query;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::http::{StatusCode, header};
@@ -23,12 +25,12 @@ pub(super) struct ErrorResponse {
 }
 
 impl ErrorResponse {
-    pub(super) fn new(status: StatusCode, code: &'static str, error: impl Into<String>) -> Self {
-        Self { status, retry_after_s: None, error: error.into(), code, field: None }
+    pub(super) fn new(status: StatusCode, code: &'static str, error: impl Display) -> Self {
+        Self { status, retry_after_s: None, error: error.to_string(), code, field: None }
     }
 
     /// A member of the request is not valid.
-    pub(super) fn input(field: &'static str, error: impl Into<String>) -> Self {
+    pub(super) fn input(field: &'static str, error: impl Display) -> Self {
         let field = Some(field);
         Self { field, ..Self::new(StatusCode::BAD_REQUEST, "input", error) }
     }
@@ -37,11 +39,11 @@ impl ErrorResponse {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", error)
     }
 
-    pub(super) fn forbidden(error: impl Into<String>) -> Self {
+    pub(super) fn forbidden(error: impl Display) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", error)
     }
 
-    pub(super) fn too_many(retry_after_s: u64, error: impl Into<String>) -> Self {
+    pub(super) fn too_many(retry_after_s: u64, error: impl Display) -> Self {
         let error_response = Self::new(StatusCode::TOO_MANY_REQUESTS, "busy", error);
         Self { retry_after_s: Some(retry_after_s), ..error_response }
     }

@@ -133,8 +133,7 @@ pub(super) async fn events(
     let last = header.map(str::to_owned).or(query.last_event_id).filter(|id| !id.is_empty());
     let client = app.auth.stream_client(&credential, ClientAddress::of(client));
     let stream = app.shared.hub.subscribe(client, last.as_deref());
-    let stream =
-        stream.map_err(|refusal| ErrorResponse::too_many(REFUSED_FOR_S, refusal.to_string()))?;
+    let stream = stream.map_err(|refusal| ErrorResponse::too_many(REFUSED_FOR_S, refusal))?;
     let excuse = excuses.add(Excuse::Stream(credential.clone()));
     let open = (stream, app, credential, excuse);
     let events = unfold(open, async |(mut stream, app, credential, excuse)| {
