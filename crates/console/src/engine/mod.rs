@@ -85,9 +85,8 @@ impl<P: PortTypes> Engine<P> {
         let history = ChangeLog::new(format!("{:08x}", rand::random::<u32>()));
         let hub = Arc::new(Hub::new(StreamRegistry::new(limits, history)));
         let stack_view = StackView::new(facts);
-        let first = stack_view.figures();
-        let (shown, watched) =
-            watch::channel(Arc::new(LatestFigures { figures: first, looks: 1, failed: 0 }));
+        let first = LatestFigures { figures: stack_view.figures(), looks: 1, failed: 0 };
+        let (shown, watched) = watch::channel(Arc::new(first));
         let (asks, jobs) = mpsc::channel(JOBS);
         let engine = Self {
             site,
@@ -253,7 +252,7 @@ impl<P: PortTypes> Engine<P> {
         told.status.changes.truncate(CHANGES);
         let json = to_json(&told);
         self.hub.change(|stack_view| {
-            stack_view.set_series(to_json(&series).into());
+            stack_view.series = to_json(&series).into();
             stack_view.show(Telemetry::Figures, json.into());
         });
         self.shown.send_modify(|shown| {

@@ -102,12 +102,8 @@ impl<P: PortTypes> Engine<P> {
         let now = self.site.clock.wall();
         let (from, step) = (now.saturating_sub(span.length()), span.past_step());
         let facts = self.stack_view.borrow().facts.clone();
-        let names: Vec<String> = facts
-            .campaigns
-            .into_iter()
-            .map(|campaign| campaign.name)
-            .chain([EXPRESS.to_owned()])
-            .collect();
+        let campaigns = facts.campaigns.into_iter().map(|campaign| campaign.name);
+        let names: Vec<String> = campaigns.chain([EXPRESS.to_owned()]).collect();
         match self.site.monitor.past(&names, from, now.saturating_sub(LAG), step).await {
             Ok(past) => self.stack_view.borrow_mut().long.fill(span, &past),
             Err(error) => {

@@ -44,12 +44,7 @@ pub(super) async fn screen_requests(
     next: Next,
 ) -> Response {
     let path = request.uri().path().to_owned();
-    let is_allowed = if app.auth.needs_token() {
-        Ok(())
-    } else {
-        check_is_local(request.headers(), request.uri())
-    };
-    let response = match is_allowed {
+    let response = match check_is_local(&app, request.headers(), request.uri()) {
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
     };
@@ -61,7 +56,10 @@ pub(super) async fn screen_requests(
 
 /// A console without a token accepts requests from this machine only. The `Host` must be a loopback
 /// name, which defeats DNS rebinding; and no proxy may have forwarded the request.
-fn check_is_local(headers: &HeaderMap, uri: &Uri) -> Result<(), ErrorResponse> {
+fn check_is_local(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<(), ErrorResponse> {
+    if app.auth.needs_token() {
+        return Ok(());
+    }
     if is_forwarded(headers) {
         return Err(ErrorResponse::forbidden(
             "a proxy forwards to this console, which has no token: start it with one",
@@ -158,7 +156,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 pub(super) fn session_cookie<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'a str> {
     let sent = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
     let mut cookies = sent.flat_map(|text| text.split(';')).filter_map(|one| one.split_once('='));
-    let (_, value) = cookies.find(|(name, _)| name.trim() == app.auth.cookie_name())?;
+    let (_, value) = cookies.find(|(name, _)| name.trim() == app.auth.cookie)?;
     Some(value.trim())
 }
 
@@ -196,9 +194,8 @@ fn check_same_origin(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<(), Er
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let elsewhere =
         |said: &str| Err(ErrorResponse::forbidden(format!("it comes from {said}, not from here")));
-    if let Some(site) =
-        text("sec-fetch-site").filter(|site| !["same-origin", "none"].contains(site))
-    {
+    let site = text("sec-fetch-site").filter(|site| !["same-origin", "none"].contains(site));
+    if let Some(site) = site {
         return elsewhere(site);
     }
     let Some(said) = text("origin") else { return Ok(()) };
@@ -340,7 +337,7 @@ type SessionCookie = [(HeaderName, String); 1];
 /// The session cookie, `HttpOnly` and `SameSite=Strict`: no script can read it, and a browser does
 /// not send it with requests of other sites.
 fn cookie(app: &App, value: &str, lifetime: Duration) -> SessionCookie {
-    let (name, seconds) = (app.auth.cookie_name(), lifetime.as_secs());
+    let (name, seconds) = (&app.auth.cookie, lifetime.as_secs());
     let secure = if app.access.is_https() { "; Secure" } else { "" };
     let cookie =
         format!("{name}={value}; HttpOnly; SameSite=Strict{secure}; Path=/; Max-Age={seconds}");

@@ -81,7 +81,8 @@ pub(super) struct Auth {
     tokens: Tokens,
     /// Random, so that logins end with the process.
     key: Key,
-    cookie: String,
+    /// The cookie's name.
+    pub(super) cookie: String,
     started: Instant,
     /// Wrong tokens of an address take from its bucket.
     tries: Mutex<BTreeMap<ClientAddress, TokenBucket>>,
@@ -103,10 +104,6 @@ impl Auth {
             tries: Mutex::default(),
             sessions: Mutex::default(),
         }
-    }
-
-    pub(super) fn cookie_name(&self) -> &str {
-        &self.cookie
     }
 
     pub(super) const fn needs_token(&self) -> bool {

@@ -150,7 +150,7 @@ pub struct StreamRegistry {
     /// The newest JSON of each kind of telemetry that was published.
     latest: BTreeMap<Telemetry, Arc<str>>,
     /// The curves of the last half hour, which are part of the whole state only.
-    series: Arc<str>,
+    pub series: Arc<str>,
     streams: BTreeMap<u64, OpenStream>,
     /// Each opened stream takes from its address's bucket, which is forgotten once it is full again.
     openings: BTreeMap<ClientAddress, TokenBucket>,
@@ -258,11 +258,6 @@ impl StreamRegistry {
                 count(&mut self.counts.dropped, telemetry.into_str());
             }
         }
-    }
-
-    /// Replaces the curves that new streams get with the state.
-    pub fn set_series(&mut self, json: Arc<str>) {
-        self.series = json;
     }
 
     /// The next event of stream `id` if its bucket has a token, else when to ask again.
