@@ -236,23 +236,15 @@ fn let_go(hold: &HoldStatus, status: &Status) -> StateChange {
 
 fn breaker(status: &Status) -> StateChange {
     let (breaker, Words { service, message, .. }) = (&status.breaker, status.quota.words);
-    let until = breaker.until.map(|until| format!("it probes at {}", time(until)));
-    let (title, detail, tone) = match breaker.state {
-        "blocking" => (
-            format!("{service} fails: the breaker blocks"),
-            until.unwrap_or_default(),
-            ChangeTone::Bad,
-        ),
-        "probing" => (
-            "The breaker probes".to_owned(),
-            format!("with a few {message}s a second"),
-            ChangeTone::Warn,
-        ),
-        _ => (
-            format!("{service} answers again: the breaker lets all through"),
-            String::new(),
-            ChangeTone::Good,
-        ),
+    let (title, tone) = match breaker.state {
+        "blocking" => (format!("{service} fails: the breaker blocks"), ChangeTone::Bad),
+        "probing" => ("The breaker probes".to_owned(), ChangeTone::Warn),
+        _ => (format!("{service} answers again: the breaker lets all through"), ChangeTone::Good),
+    };
+    let detail = match (breaker.state, breaker.until) {
+        ("blocking", Some(until)) => format!("it probes at {}", time(until)),
+        ("probing", _) => format!("with a few {message}s a second"),
+        _ => String::new(),
     };
     change(status.at, ChangeKind::Breaker, tone, title, detail)
 }
@@ -322,14 +314,10 @@ fn dead_letters(status: &Status, more: u64) -> StateChange {
 }
 
 fn milestone(at: EpochMillis, campaign: &CampaignStatus, said: Milestone) -> StateChange {
-    let name = &campaign.name;
+    let (name, info) = (&campaign.name, ChangeTone::Info);
     let (title, tone) = match said {
-        Milestone::Started(waiting) => {
-            (format!("{name}: {} wait", count(waiting)), ChangeTone::Info)
-        }
-        Milestone::Tenths(tenths) => {
-            (format!("{name}: {} % is sent", tenths * 10), ChangeTone::Info)
-        }
+        Milestone::Started(waiting) => (format!("{name}: {} wait", count(waiting)), info),
+        Milestone::Tenths(tenths) => (format!("{name}: {} % is sent", tenths * 10), info),
         Milestone::Finished(sent) => {
             let title = format!("{name}: its queue is empty, {} were sent", count(sent));
             match campaign.dead {
