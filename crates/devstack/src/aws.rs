@@ -67,19 +67,14 @@ impl LocalAws {
     pub async fn start(setup: &Setup, folder: &Path) -> Result<Self, LocalError> {
         let files = Files::find(setup).await?;
         let port = free_port(setup.port, "--port")?;
-        let sandbox_port = match setup.sandbox_port {
-            Some(_) => free_port(setup.sandbox_port, "--sandbox-port")?,
-            None => 0,
-        };
+        let asked = setup.sandbox_port.map(|port| free_port(Some(port), "--sandbox-port"));
+        let sandbox_port = asked.transpose()?.unwrap_or(0);
         let scratch = Scratch::create(folder)?;
         let mut process_group = ProcessGroup::default();
         let started = Instant::now();
         let log = folder.join("ministack.log");
-        process_group.start(
-            MINISTACK,
-            ministack(&files.python, port, scratch.path()),
-            ProgramOutput::Log(&log),
-        )?;
+        let command = ministack(&files.python, port, scratch.path());
+        process_group.start(MINISTACK, command, ProgramOutput::Log(&log))?;
         let ses = Server { name: "ses-sandbox", binary: &files.sandbox, port: sandbox_port };
         let url = ses.start(&mut process_group, setup.sandbox_options(), folder).await?;
         let mut parameters = setup.parameters(&url);
@@ -251,10 +246,9 @@ impl Files {
             scheduler: binary("scheduler")?,
             poller: binary("poller")?,
             sandbox: binary("ses-sandbox")?,
-            sqs_sandbox: match setup.settings.sqs {
-                Sqs::Sandbox => Some(binary("sqs-sandbox")?),
-                Sqs::Ministack => None,
-            },
+            sqs_sandbox: (setup.settings.sqs == Sqs::Sandbox)
+                .then(|| binary("sqs-sandbox"))
+                .transpose()?,
         };
         modules(&files.python, remedies.python).await?;
         Ok(files)

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::env;
-use std::fs::File;
+use std::fs::{self, File};
 use std::future::pending;
 use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -127,9 +127,8 @@ impl LocalArgs {
         setup.settings.plan.campaigns = self.campaigns();
         setup.schedule = !self.watch;
         if setup.settings.plan.mails() == 0 {
-            return Err(LocalError::Option(
-                "--big 0 and --small 0: there is nothing to send".to_owned(),
-            ));
+            let said = "--big 0 and --small 0: there is nothing to send";
+            return Err(LocalError::Option(said.to_owned()));
         }
         Ok(setup)
     }
@@ -169,7 +168,7 @@ pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
     session.say(&format!("Starting ministack and the SES sandbox (logs in {})", folder.display()));
     let mut aws = tokio::select! {
         aws = LocalAws::start(&session.setup, folder) => {
-            aws.inspect_err(|_| place::remove_empty(folder))?
+            aws.inspect_err(|_| drop(fs::remove_dir(folder)))?
         }
         () = shell.interrupted() => return Ok(RunOutcome::Interrupted),
     };

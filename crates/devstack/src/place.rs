@@ -121,11 +121,6 @@ pub(super) fn create_folder(
     Ok(runs.to_owned())
 }
 
-/// Removes it where nothing was written into it.
-pub(super) fn remove_empty(folder: &Path) {
-    let _ = fs::remove_dir(folder);
-}
-
 pub(super) fn write(folder: &Path, name: &str, content: &str) -> Result<PathBuf, LocalError> {
     let path = folder.join(name);
     fs::write(&path, content).map_err(LocalError::write(&path))?;

@@ -232,17 +232,15 @@ fn used(phase: &RunPhase) -> String {
     let Some(used) = phase.utilisation else {
         return "not told: the phase is too short".to_owned();
     };
-    let worst = phase
-        .worst_30_windows
-        .map_or_else(String::new, |worst| format!(", worst 30 windows {:.2} %", worst * 100.0));
+    let worst = |worst: f64| format!(", worst 30 windows {:.2} %", worst * 100.0);
+    let worst = phase.worst_30_windows.map(worst).unwrap_or_default();
     format!("{:.2} % of the quota over {} windows{worst}", used * 100.0, phase.windows)
 }
 
 fn share(share: &ShareInPhase) -> String {
     let (is, wanted) = (share.share * 100.0, share.wanted * 100.0);
-    let worst = share
-        .worst_30_windows_points
-        .map_or_else(String::new, |points| format!(", worst 30 windows off by {points:.2} points"));
+    let worst = |points: f64| format!(", worst 30 windows off by {points:.2} points");
+    let worst = share.worst_30_windows_points.map(worst).unwrap_or_default();
     format!("{is:.2} % (wanted {wanted:.0} %{worst})")
 }
 

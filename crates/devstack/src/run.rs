@@ -111,7 +111,9 @@ impl<'a> LocalRun<'a> {
             second.tick().await;
             if self.fire_at.is_some_and(|at| Instant::now() >= at) {
                 self.fire_at = None;
-                self.aws.invoke("SchedulerFunction", &scheduled_event()).await?;
+                // The members of EventBridge's event that a scheduler may read.
+                let event = json!({ "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} });
+                self.aws.invoke("SchedulerFunction", &event).await?;
             }
             self.look().await?;
             if let Some(ending) = self.ending() {
@@ -122,12 +124,8 @@ impl<'a> LocalRun<'a> {
 
     async fn look(&mut self) -> Result<(), LocalError> {
         self.functions.look();
-        if patiently(
-            || self.aws.process_group.check(),
-            async || self.mailbox.look(&self.settings.plan).await,
-        )
-        .await?
-        {
+        let look = async || self.mailbox.look(&self.settings.plan).await;
+        if patiently(|| self.aws.process_group.check(), look).await? {
             let now = Instant::now();
             self.arrived = Some((self.arrived.map_or(now, |(first, _)| first), now));
         }
@@ -277,11 +275,6 @@ fn held(facts: &StackFacts) -> Vec<String> {
 
 fn depth(facts: &StackFacts, queue: &str) -> u64 {
     facts.depths.get(queue).map_or(0, |depth| depth.all())
-}
-
-/// The members of EventBridge's event that a scheduler may read.
-fn scheduled_event() -> serde_json::Value {
-    serde_json::json!({ "source": "aws.events", "detail-type": "Scheduled Event", "detail": {} })
 }
 
 /// Rate and shares are those of so many seconds before the newest arrival.
