@@ -50,13 +50,7 @@ impl Span {
     /// `text` in this tone. Control characters, and those that change the direction of writing, are shown
     /// as `\u{…}`, so that text from messages can neither control the terminal nor look like another.
     pub fn new(tone: Tone, text: impl Display) -> Self {
-        let given = text.to_string();
-        let text = if given.chars().any(is_steering) {
-            given.chars().flat_map(shown).collect()
-        } else {
-            given
-        };
-        Self { text, tone }
+        Self { text: text.to_string().chars().flat_map(shown).collect(), tone }
     }
 }
 

@@ -24,10 +24,8 @@ pub(crate) async fn stop_unless_confirmed(
         return Ok(None);
     }
     if !io::stdin().is_terminal() {
-        shell.output.remark(
-            Tone::Warning,
-            "Nothing was changed: there is no terminal to ask on; --yes changes without asking.",
-        );
+        let why = "there is no terminal to ask on; --yes changes without asking.";
+        shell.output.remark(Tone::Warning, format!("Nothing was changed: {why}"));
         return Ok(Some(CommandEnd::Declined));
     }
     let is_confirmed = tokio::select! {

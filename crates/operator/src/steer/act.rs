@@ -6,7 +6,7 @@ use tidegate_core::cycle::Cycle;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::rate::Rate;
 use tidegate_delivery::control::{ChangeOutcome, change};
-use tidegate_delivery::ports::{Clock, History, Ledger, PortError};
+use tidegate_delivery::ports::{Clock, History, Ledger};
 
 use super::{Author, IN_FORCE_WITHIN_S, SteerAction, SteerError, SteerReport, limit};
 use crate::suggest::SuggestedCommand;
@@ -246,8 +246,7 @@ async fn set_cap(ledger: &impl Ledger, cap: Option<Rate>) -> Result<(bool, Strin
             return Ok((false, detail));
         }
         // Pollers change the factor too, so the write is conditional on the value read.
-        let set: Result<bool, PortError> = ledger.set_factor(from, from.capped(cap)).await;
-        if set? {
+        if ledger.set_factor(from, from.capped(cap)).await? {
             return Ok((true, detail));
         }
     }

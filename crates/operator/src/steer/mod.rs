@@ -118,10 +118,8 @@ impl View for SteerReport {
             page.line(Tone::Plain, format!("{what} (nothing to change)"));
         }
         if self.changed && !self.recorded {
-            page.line(
-                Tone::Warning,
-                "the change stands, but the history does not have it: the ledger did not answer",
-            );
+            let lost = "the history does not have it: the ledger did not answer";
+            page.line(Tone::Warning, format!("the change stands, but {lost}"));
         }
         if !self.still_held.is_empty() {
             let held = self.still_held.join(", ");

@@ -55,10 +55,8 @@ pub(crate) async fn run(args: &TopArgs, shell: &Shell) -> Result<CommandEnd, Com
         return shell.done(&Status::of(&facts));
     }
     if !stdout().is_terminal() {
-        return Err(CommandError::Input(
-            "standard output is no terminal: `tidegate top` draws on one; --once shows one look"
-                .to_owned(),
-        ));
+        let draws = "`tidegate top` draws on one; --once shows one look";
+        return Err(CommandError::Input(format!("standard output is no terminal: {draws}")));
     }
     let ended = tokio::select! {
         ended = watch(&stack, facts, Duration::from_secs(args.every), String::new) => ended,
