@@ -233,14 +233,9 @@ pub(crate) async fn act(
     stack: &Stack,
     shell: &Shell,
 ) -> Result<CommandEnd, CommandError> {
-    let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
-    let dead_letters = stack.dead_letter();
-    let ports = LetterPorts {
-        queues: &queues,
-        dead_letters: &dead_letters,
-        ledger: &ledger,
-        clock: &clock,
-    };
+    let (queues, dead_letters) = (&stack.queues(), &stack.dead_letter());
+    let (ledger, clock) = (&stack.ledger(), &stack.clock());
+    let ports = LetterPorts { queues, dead_letters, ledger, clock };
     let doing = format!("{}ed", work.action.into_str());
     let bar = MailProgressBar::new(shell.output, 0, 0);
     let progress = |done: LetterProgress| {

@@ -52,12 +52,9 @@ impl Letter {
                 LetterContent::Foreign { why: error.to_string(), body: received.body.to_string() }
             }
         };
-        Self {
-            message_id: received.message_id.clone(),
-            since: EpochMillis::new(received.sent_at_millis),
-            content,
-            envelope: Envelope::from_attributes(attribute).ok().flatten(),
-        }
+        let envelope = Envelope::from_attributes(attribute).ok().flatten();
+        let since = EpochMillis::new(received.sent_at_millis);
+        Self { message_id: received.message_id.clone(), since, content, envelope }
     }
 
     /// The dead letter; `None` if Tidegate did not write the message.

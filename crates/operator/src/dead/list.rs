@@ -150,11 +150,8 @@ pub fn list(
     addresses: AddressVisibility,
 ) -> LetterList {
     let details = |letter| LetterDetails::of(letter, now, addresses, false);
-    LetterList {
-        filter: filter.to_string(),
-        coverage: reading.coverage,
-        letters: reading.admitted(filter).map(details).collect(),
-    }
+    let letters = reading.admitted(filter).map(details).collect();
+    LetterList { filter: filter.to_string(), coverage: reading.coverage, letters }
 }
 
 /// The details of the letters with this id; `body` adds the original body.
@@ -213,13 +210,8 @@ pub fn groups(
     }
     let mut groups: Vec<LetterGroup> = groups.into_values().collect();
     groups.sort_by(|a, b| b.letters.cmp(&a.letters).then_with(|| a.key.cmp(&b.key)));
-    LetterGroups {
-        by,
-        filter: filter.to_string(),
-        coverage: reading.coverage,
-        letters: reading.admitted(filter).count() as u64,
-        groups,
-    }
+    let letters = reading.admitted(filter).count() as u64;
+    LetterGroups { by, filter: filter.to_string(), coverage: reading.coverage, letters, groups }
 }
 
 /// An error message without the words that tell one mail from another: addresses, and what has digits.

@@ -141,14 +141,9 @@ pub async fn read(
     ended?;
     let read = letters.len() as u64;
     let limited = letters.len() >= limit;
-    let coverage = Coverage {
-        read,
-        limited,
-        beyond: if limited { depth.visible.saturating_sub(read) } else { 0 },
-        interrupted,
-        hidden_before: depth.in_flight,
-        still_hidden,
-    };
+    let beyond = if limited { depth.visible.saturating_sub(read) } else { 0 };
+    let hidden_before = depth.in_flight;
+    let coverage = Coverage { read, limited, beyond, interrupted, hidden_before, still_hidden };
     let mut letters: Vec<Letter> = letters.into_values().collect();
     letters.sort_by(|a, b| (a.since, &a.message_id).cmp(&(b.since, &b.message_id)));
     Ok(LetterSnapshot { letters, coverage })

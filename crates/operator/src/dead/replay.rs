@@ -101,17 +101,13 @@ pub async fn carry_out(
     };
     ledger.add(&record(begun)).await.map_err(LetterError::NotRecorded)?;
     let began = clock.monotonic();
+    let reason = author.reason.trim().to_owned();
+    let (filter, by, of) = (work.filter.clone(), author.by.clone(), work.letters());
+    let report = LetterReport { action, filter, by, reason, of, ..LetterReport::default() };
     let mut run = ReplayRun {
         site,
         hidden: HiddenMessages::of(queues, dead_letters),
-        report: LetterReport {
-            action,
-            filter: work.filter.clone(),
-            by: author.by.clone(),
-            reason: author.reason.trim().to_owned(),
-            of: work.letters(),
-            ..LetterReport::default()
-        },
+        report,
         began: EpochMillis::from(clock.wall()),
         work: work.clone(),
         progress,

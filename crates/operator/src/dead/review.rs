@@ -50,14 +50,10 @@ impl ReviewOptions {
         let queues = campaigns.iter().map(|own| (own.name.as_str(), own.queue_url.as_str()));
         let express = poller.express_queue_url.as_deref().map(|url| (EXPRESS, url));
         let queues = queues.chain(express).map(|(name, url)| (name.to_owned(), QueueUrl::new(url)));
-        Self {
-            filter,
-            include_unknown: false,
-            drop_sent: false,
-            campaign_queues: queues.collect(),
-            rules: poller.rules.clone(),
-            deduplication: poller.deduplication,
-        }
+        let (campaign_queues, rules) = (queues.collect(), poller.rules.clone());
+        let (include_unknown, drop_sent) = (false, false);
+        let deduplication = poller.deduplication;
+        Self { filter, include_unknown, drop_sent, campaign_queues, rules, deduplication }
     }
 }
 
@@ -231,14 +227,8 @@ pub async fn review(
     let refusals = refusals.into_iter().map(|(why, letters)| ReviewRefusal { why, letters });
     let mut refusals: Vec<ReviewRefusal> = refusals.collect();
     refusals.sort_by_key(|refusal| Reverse(refusal.letters));
-    let to_drop = work.deletions.len() as u64;
-    Ok(Review {
-        work,
-        coverage: reading.coverage,
-        groups: groups.into_values().collect(),
-        refusals,
-        to_drop,
-    })
+    let (groups, to_drop) = (groups.into_values().collect(), work.deletions.len() as u64);
+    Ok(Review { work, coverage: reading.coverage, groups, refusals, to_drop })
 }
 
 /// Orders the letters of one mail: by pass, then by time, then by message id.
