@@ -76,15 +76,14 @@ pub(super) async fn read(stack: &Stack, account: &SesAccount, campaigns: &[Campa
 async fn health(client: &Client) -> ReadResult<AccountHealth> {
     let answer = answered("GetAccount", "SES", client.get_account().send().await)?;
     let quota = answer.send_quota().ok_or("the answer has no SendQuota")?;
+    let plan = answer.pricing_attributes().and_then(|pricing| pricing.current_plan());
     Ok(AccountHealth {
         production: answer.production_access_enabled(),
         sending: answer.sending_enabled(),
         enforcement: answer.enforcement_status().unwrap_or_default().to_owned(),
         max_send_rate: quota.max_send_rate(),
         max_24_hour_send: quota.max24_hour_send(),
-        price_plan: answer
-            .pricing_attributes()
-            .and_then(|pricing| Some(pricing.current_plan()?.as_str().to_owned())),
+        price_plan: plan.map(|plan| plan.as_str().to_owned()),
     })
 }
 

@@ -24,13 +24,8 @@ pub(super) async fn clocks(stack: &Stack) -> ReadResult<(Timestamp, Timestamp)> 
     let client = aws_sdk_dynamodb::Client::new(stack.clients().config());
     let clock = stack.clock();
     let asked = clock.wall();
-    let answer = client
-        .describe_time_to_live()
-        .table_name(&stack.table)
-        .customize()
-        .interceptor(last.clone())
-        .send()
-        .await;
+    let call = client.describe_time_to_live().table_name(&stack.table).customize();
+    let answer = call.interceptor(last.clone()).send().await;
     let here = asked + clock.wall().saturating_since(asked) / 2;
     let told =
         last.take().and_then(|last| last.headers().get("date")?.to_str().ok().map(str::to_owned));

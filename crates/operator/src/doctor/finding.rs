@@ -4,12 +4,14 @@ use std::error::Error;
 
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use serde::Serialize;
+use strum::IntoStaticStr;
 use tidegate_adapters::aws::port_error;
 use tidegate_core::in_full;
 use tidegate_delivery::ports::FailureKind;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, IntoStaticStr, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
 pub(super) enum CheckState {
     Ok,
     Unknown,

@@ -198,14 +198,10 @@ impl DoctorReport {
     }
 
     fn in_short(&self) -> String {
-        let named = [
-            (CheckState::Failed, "failed"),
-            (CheckState::Warning, "warning"),
-            (CheckState::Unknown, "unknown"),
-        ];
-        let counted = named.into_iter().filter_map(|(state, name)| {
+        let states = [CheckState::Failed, CheckState::Warning, CheckState::Unknown];
+        let counted = states.into_iter().filter_map(|state| {
             let count = self.findings.iter().filter(|finding| finding.state == state).count();
-            (count > 0).then(|| format!("{count} {name}"))
+            (count > 0).then(|| format!("{count} {}", state.into_str()))
         });
         let (words, all) = (counted.collect::<Vec<String>>(), self.findings.len());
         if words.is_empty() {
@@ -220,15 +216,15 @@ impl View for DoctorReport {
     fn view(&self, page: &mut Page) {
         page.heading(format!("{}: {}", self.stack, self.in_short()));
         for finding in &self.findings {
-            let (mark, tone) = match finding.state {
-                CheckState::Ok => ("ok      ", Tone::Good),
-                CheckState::Unknown => ("unknown ", Tone::Faint),
-                CheckState::Warning => ("warning ", Tone::Warning),
-                CheckState::Failed => ("failed  ", Tone::Bad),
+            let tone = match finding.state {
+                CheckState::Ok => Tone::Good,
+                CheckState::Unknown => Tone::Faint,
+                CheckState::Warning => Tone::Warning,
+                CheckState::Failed => Tone::Bad,
             };
             page.spans([
                 Span::from("  "),
-                Span::new(tone, mark),
+                Span::new(tone, format_args!("{:8}", finding.state.into_str())),
                 Span::new(Tone::Strong, &finding.check),
                 Span::from(format!(": {}", finding.found)),
             ]);
