@@ -1,7 +1,7 @@
 //! A scenario from a running stack: the one way from what stands to a forecast, for `plan --live`,
 //! `send` and the console.
 
-use crate::status::{QuotaStatus, StackFacts, Status, StatusSettings};
+use crate::status::{CampaignStatus, QuotaStatus, StackFacts, Status, StatusSettings};
 use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::channel::{Channel, Words};
 use tidegate_core::control::{Control, Hold, HoldReason};
@@ -20,16 +20,13 @@ pub fn scenario_of(facts: &StackFacts) -> Scenario {
     let status = Status::of(facts);
     let channel = poller.rules.channel;
     let mut scenario = Scenario { channel, ses_price: *ses_price, ..Scenario::new(facts.at) };
-    scenario.campaigns = status
-        .campaigns
-        .iter()
-        .map(|campaign| CampaignLoad {
-            name: campaign.name.clone(),
-            weight: campaign.weight,
-            mails: campaign.backlog.all() + status.to_come(&campaign.name),
-            recipients: 1,
-        })
-        .collect();
+    let load = |campaign: &CampaignStatus| CampaignLoad {
+        name: campaign.name.clone(),
+        weight: campaign.weight,
+        mails: campaign.backlog.all() + status.to_come(&campaign.name),
+        recipients: 1,
+    };
+    scenario.campaigns = status.campaigns.iter().map(load).collect();
     scenario.assumptions = assumptions(&status, channel);
     match per_second(&status.quota, &facts.standing.control) {
         Some(quota) => scenario.quota = quota,

@@ -40,14 +40,8 @@ pub struct StatusSettings {
 impl StatusSettings {
     /// Those of a stack, of which `changes` changes by operators are shown.
     pub fn of(stack: &Stack, addresses: AddressVisibility, changes: usize) -> Self {
-        Self {
-            stack: stack.label(),
-            poller: stack.poller.clone(),
-            scheduler: stack.scheduler.clone(),
-            addresses,
-            changes,
-            ses_price: None,
-        }
+        let (poller, scheduler) = (stack.poller.clone(), stack.scheduler.clone());
+        Self { stack: stack.label(), poller, scheduler, addresses, changes, ses_price: None }
     }
 }
 
@@ -222,14 +216,8 @@ impl StackFacts {
             (Some(grid), None) => Some(1e9 / real(grid.period())),
         };
         let closed = if let Some(LimitGrid::Closed(until)) = slots { Some(until) } else { None };
-        LimitStatus {
-            key,
-            limit: limit.to_string(),
-            per_second,
-            closed: closed.is_some(),
-            opens_at: closed.flatten().map(Into::into),
-            waiting,
-        }
+        let (limit, opens_at) = (limit.to_string(), closed.flatten().map(Into::into));
+        LimitStatus { key, limit, per_second, closed: closed.is_some(), opens_at, waiting }
     }
 
     fn daily(&self) -> Option<DailyQuotaStatus> {
@@ -237,10 +225,8 @@ impl StackFacts {
         let counted = Counter::Sent.sum(&self.standing.counters);
         let since = u64::try_from(counted.saturating_sub(reading.counted)).unwrap_or(0);
         let policy = self.settings.poller.cap.daily;
-        Some(DailyQuotaStatus {
-            quota: reading.quota,
-            sent: reading.sent.saturating_add(since),
-            left_for_campaigns: policy.budget(&reading, counted, 0),
-        })
+        let sent = reading.sent.saturating_add(since);
+        let left_for_campaigns = policy.budget(&reading, counted, 0);
+        Some(DailyQuotaStatus { quota: reading.quota, sent, left_for_campaigns })
     }
 }

@@ -167,11 +167,8 @@ impl LiveStatus {
             (to - from).max(0.0) / span.as_secs_f64().max(after - before)
         };
         let known = self.samples.front().map_or(newest.at, |first| first.at);
-        (1..=points)
-            .rev()
-            .filter(|back| newest.at.saturating_sub(step(*back)) >= known)
-            .map(rate)
-            .collect()
+        let is_known = |back: &usize| newest.at.saturating_sub(step(*back)) >= known;
+        (1..=points).rev().filter(is_known).map(rate).collect()
     }
 
     /// Recipients sent to and windows served up to a moment, interpolated between the samples around it.

@@ -460,10 +460,7 @@ impl From<WindowLeft> for LeftStatus {
         let priorities = Priority::ALL.map(Priority::as_str);
         let line =
             |(line, mails): (_, [u64; 4])| (line, priorities.into_iter().zip(mails).collect());
-        Self {
-            window: left.window.opens().into(),
-            slots: left.slots,
-            mails: left.mails.by_line().map(line).into(),
-        }
+        let mails = left.mails.by_line().map(line).into();
+        Self { window: left.window.opens().into(), slots: left.slots, mails }
     }
 }

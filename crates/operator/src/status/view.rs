@@ -42,27 +42,7 @@ impl Status {
             self.runs.view(page);
         }
     }
-}
 
-fn limits(limits: &[LimitStatus]) -> TextTable {
-    let mut table = TextTable::new(["limit of", "limit", "in force", "waiting"]);
-    for limit in limits {
-        let in_force = match (limit.closed, limit.opens_at) {
-            (true, Some(opens_at)) => format!("closed until {}", time(opens_at)),
-            (true, None) => "closed".to_owned(),
-            (false, _) => limit.per_second.map_or_else(|| "the quota".to_owned(), rate),
-        };
-        table.row([
-            Span::from(limit.key.clone()),
-            Span::from(limit.limit.clone()),
-            Span::from(in_force),
-            Span::from(limit.waiting.map_or_else(|| "-".to_owned(), count)),
-        ]);
-    }
-    table
-}
-
-impl Status {
     /// The stack in a few fields. Whether it sends is said where that is `known`: the figures are of this moment.
     pub(crate) fn summary(&self, known: bool) -> Vec<(&'static str, Span)> {
         let mut fields = Vec::new();
@@ -185,11 +165,8 @@ impl Status {
     fn stopped(&self) -> Vec<&str> {
         let names = self.campaigns.iter().map(|campaign| campaign.name.as_str());
         let express = self.queues.contains_key("express").then_some(EXPRESS);
-        express
-            .into_iter()
-            .chain(names)
-            .filter(|name| self.held(name).is_some() || self.closed(name).is_some())
-            .collect()
+        let is_stopped = |name: &&str| self.held(name).is_some() || self.closed(name).is_some();
+        express.into_iter().chain(names).filter(is_stopped).collect()
     }
 
     /// Whether mail goes out now, and if not why, in a few words.
@@ -296,6 +273,24 @@ impl View for Vec<CampaignStatus> {
         }
         page.table(table);
     }
+}
+
+fn limits(limits: &[LimitStatus]) -> TextTable {
+    let mut table = TextTable::new(["limit of", "limit", "in force", "waiting"]);
+    for limit in limits {
+        let in_force = match (limit.closed, limit.opens_at) {
+            (true, Some(opens_at)) => format!("closed until {}", time(opens_at)),
+            (true, None) => "closed".to_owned(),
+            (false, _) => limit.per_second.map_or_else(|| "the quota".to_owned(), rate),
+        };
+        table.row([
+            Span::from(limit.key.clone()),
+            Span::from(limit.limit.clone()),
+            Span::from(in_force),
+            Span::from(limit.waiting.map_or_else(|| "-".to_owned(), count)),
+        ]);
+    }
+    table
 }
 
 fn row(hold: &HoldStatus) -> [Span; 6] {

@@ -165,11 +165,9 @@ fn apply(
                     let campaign = campaign.map(str::to_owned);
                     SuggestedCommand::Lift { hold: hold.to_owned(), campaign }
                 };
-                return Err(SteerError::NoHold {
-                    campaign: campaign.clone(),
-                    reason: reason.clone(),
-                    lifts: control.named_holds().map(lift).collect(),
-                });
+                let lifts = control.named_holds().map(lift).collect();
+                let (campaign, reason) = (campaign.clone(), reason.clone());
+                return Err(SteerError::NoHold { campaign, reason, lifts });
             }
         }
         SteerAction::Cancel { campaign, cancel } => control.cancel(campaign, *cancel, &detail),
@@ -184,10 +182,8 @@ fn apply(
                     control.weights.insert(name.clone(), *weight);
                 }
             }
-            let in_force: Vec<u32> = campaigns
-                .iter()
-                .map(|campaign| control.weight(&campaign.name, campaign.weight))
-                .collect();
+            let weight = |of: &Campaign| control.weight(&of.name, of.weight);
+            let in_force: Vec<u32> = campaigns.iter().map(weight).collect();
             Cycle::new(&in_force).map_err(|error| SteerError::Weights(error.to_string()))?;
         }
         SteerAction::ResetWeights => control.weights.clear(),

@@ -232,12 +232,9 @@ pub(crate) async fn steered(
 }
 
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
-    let span = humantime::parse_duration(text);
     let allowed = "allowed is a time such as 90s, 30min, 2h or 1day, up to 30 days";
-    match span {
-        Ok(span) if span <= Duration::from_hours(24 * 30) && !span.is_zero() => Ok(span),
-        _ => Err(allowed.to_owned()),
-    }
+    let span = humantime::parse_duration(text).ok().filter(|span| !span.is_zero());
+    span.filter(|span| *span <= Duration::from_hours(24 * 30)).ok_or_else(|| allowed.to_owned())
 }
 
 /// A weight on the command line.
