@@ -79,12 +79,8 @@ type Shared<C> = State<Arc<HttpServer<C>>>;
 type Room<'a> = SemaphorePermit<'a>;
 
 pub(super) fn router<C: Clock + Send + Sync + 'static>(server: Arc<HttpServer<C>>) -> Router {
-    Router::new()
-        .route(HEALTH, get(health))
-        .route("/metrics", get(metrics))
-        .route(LISTMONK, post(listmonk))
-        .fallback(ses)
-        .with_state(server)
+    let router = Router::new().route(HEALTH, get(health)).route("/metrics", get(metrics));
+    router.route(LISTMONK, post(listmonk)).fallback(ses).with_state(server)
 }
 
 /// The answer to a call.
@@ -265,10 +261,9 @@ impl<C: Clock> HttpServer<C> {
     }
 
     async fn send_bulk(&self, caller: &Caller, bulk: SesBulk, bytes: usize) -> SesReply {
-        let sent = bulk
-            .into_mails()
-            .enumerate()
-            .map(|(place, mail)| async move { self.send(caller, mail?, Some(place)).await });
+        let mails = bulk.into_mails().enumerate();
+        let sent =
+            mails.map(|(place, mail)| async move { self.send(caller, mail?, Some(place)).await });
         // A few at a time: each has the attachments of all. Large ones go one by one.
         let beside = (MOST_WHOLE_BYTES / bytes.max(1)).clamp(1, BATCH);
         SesReply::Bulk(stream::iter(sent).buffered(beside).collect().await)
@@ -427,12 +422,9 @@ impl ListmonkMail {
         let to: Vec<String> = self.recipients.into_iter().map(|to| to.email).collect();
         let retry_key = campaign.as_ref().filter(|campaign| !campaign.uuid.is_empty());
         let retry_key = retry_key.map(|campaign| format!("{} {to:?} {hash}", campaign.uuid));
-        let content = SesSimple {
-            subject: SesText { data: self.subject },
-            body: SesBody { text, html },
-            headers: headers.collect(),
-            attachments: attachments.collect(),
-        };
+        let (subject, body) = (SesText { data: self.subject }, SesBody { text, html });
+        let (headers, attachments) = (headers.collect(), attachments.collect());
+        let content = SesSimple { subject, body, headers, attachments };
         let destination = SesDestination { to, ..SesDestination::default() };
         let request =
             SesRequest::new(from.unwrap_or_default(), destination, SesContent::Simple(content));

@@ -239,20 +239,16 @@ impl<'a> RelayServer<'a> {
         let (enqueuer, from) = Enqueuer::new();
         let relay = Arc::new(Relay::new(rules, enqueuer, stack.clock()));
         // Each its own: what strangers can hold by one way does not stop the other.
-        let memory = || Arc::new(Semaphore::new(MEMORY / 2));
+        let [memory, of_http] = [(); 2].map(|()| Arc::new(Semaphore::new(MEMORY / 2)));
         let (logins, tls) = (terms.logins.clone(), terms.tls.clone());
-        let settings = SmtpSettings {
-            host: "tidegate".to_owned(),
-            tls: tls.clone(),
-            logins: logins.clone(),
-            most_bytes,
-            memory: memory(),
-        };
+        let host = "tidegate".to_owned();
+        let settings =
+            SmtpSettings { host, tls: tls.clone(), logins: logins.clone(), most_bytes, memory };
         let smtp = Arc::new(SmtpServer::new(settings, Arc::clone(&relay)));
         let ses = || OtherCalls::new(aws_sdk_sesv2::Client::new(stack.clients().ses_config()));
         let others = terms.forwards_other_calls.then(ses);
         let health = Health { stack: stack.name.clone() };
-        let http = HttpServer { health, relay, logins, others, account, memory: memory() };
+        let http = HttpServer { health, relay, logins, others, account, memory: of_http };
         let router = http::router(Arc::new(http));
         let refresh = async {
             loop {
@@ -439,12 +435,8 @@ fn explain(rules: &SubmissionRules, path: &Path) -> Result<Explanation, CommandE
         let said = format!("{}: it names no recipient", path.display());
         return Err(CommandError::Input(said));
     };
-    Ok(Explanation {
-        choice: first.choice.clone(),
-        queue: first.queue.to_string(),
-        messages: mails.len(),
-        id: first.id.clone(),
-    })
+    let (choice, queue, id) = (first.choice.clone(), first.queue.to_string(), first.id.clone());
+    Ok(Explanation { choice, queue, messages: mails.len(), id })
 }
 
 impl View for Explanation {

@@ -174,13 +174,8 @@ impl<'a> Signature<'a> {
         // Signed is what the client says, as it was sent.
         settings.excluded_headers = None;
         settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
-        let params = SigningParams::builder()
-            .identity(&identity)
-            .region(self.region)
-            .name(self.service)
-            .time(self.at.into())
-            .settings(settings)
-            .build()?;
+        let params = SigningParams::builder().identity(&identity).settings(settings);
+        let params = params.region(self.region).name(self.service).time(self.at.into()).build()?;
         let mut headers = Vec::new();
         for name in &self.headers {
             for value in head.headers.get_all(*name) {

@@ -97,12 +97,9 @@ impl<S: Submit> SmtpServer<S> {
         stopped: watch::Receiver<bool>,
     ) {
         let settings = &self.settings;
-        let terms = SmtpTerms {
-            host: settings.host.clone(),
-            most_bytes: settings.most_bytes,
-            offers_tls: settings.tls.is_some(),
-            asks_login: settings.logins.is_some(),
-        };
+        let (offers_tls, asks_login) = (settings.tls.is_some(), settings.logins.is_some());
+        let (host, most_bytes) = (settings.host.clone(), settings.most_bytes);
+        let terms = SmtpTerms { host, most_bytes, offers_tls, asks_login };
         let is_implicit = encryption == Encryption::Implicit;
         let dialogue = Dialogue::new(terms, is_implicit);
         let mut visit = Visit { server: self, peer, stopped, dialogue };
