@@ -189,14 +189,10 @@ impl StreamRegistry {
             .inspect_err(|refusal| count(&mut self.counts.refused, refusal.into()))?;
         let id = self.next;
         self.next += 1;
-        let cursor = last.map(|last| {
-            let unread = Cursor { history: String::new(), seq: 0 };
-            last.parse().unwrap_or(unread)
-        });
-        let (missed, gap) = match &cursor {
-            Some(cursor) => self.history.after(cursor),
-            None => (Vec::new(), None),
-        };
+        // One that cannot be read is of no log.
+        let cursor = last.map(|last| last.parse::<Cursor>().unwrap_or_default());
+        let after = cursor.as_ref().map(|cursor| self.history.after(cursor));
+        let (missed, gap) = after.unwrap_or_default();
         self.counts.opened += 1;
         self.counts.reconnects += u64::from(cursor.is_some());
         self.counts.replayed += missed.len() as u64;
@@ -217,14 +213,15 @@ impl StreamRegistry {
         let clients = || self.streams.values().map(|stream| &stream.client);
         let of_session = clients().filter(|other| other.session == client.session).count();
         let of_address = clients().filter(|other| other.address == client.address).count();
-        if self.streams.len() >= streams.into() {
-            return Err(TooManyStreams::All);
-        }
-        if of_session >= streams_per_session.into() {
-            return Err(TooManyStreams::Session);
-        }
-        if of_address >= streams_per_address.into() {
-            return Err(TooManyStreams::Address);
+        let bounds = [
+            (self.streams.len(), streams, TooManyStreams::All),
+            (of_session, streams_per_session, TooManyStreams::Session),
+            (of_address, streams_per_address, TooManyStreams::Address),
+        ];
+        if let Some((.., refusal)) =
+            bounds.into_iter().find(|(open, most, _)| *open >= (*most).into())
+        {
+            return Err(refusal);
         }
         self.openings.retain(|_, bucket| !bucket.is_full(now));
         let full = TokenBucket::full(BucketRate::of_openings(streams_per_address), now);
@@ -348,13 +345,9 @@ pub struct Hub {
 impl Hub {
     /// Wraps a registry, whose time begins now.
     pub fn new(registry: StreamRegistry) -> Self {
-        Self {
-            started: Instant::now(),
-            registry: Mutex::new(registry),
-            changed: Notify::new(),
-            opened: Notify::new(),
-            watched: Notify::new(),
-        }
+        let (started, registry) = (Instant::now(), Mutex::new(registry));
+        let [changed, opened, watched] = [(); 3].map(|()| Notify::new());
+        Self { started, registry, changed, opened, watched }
     }
 
     fn now(&self) -> Monotonic {

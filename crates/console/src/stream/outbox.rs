@@ -36,7 +36,7 @@ impl From<StateChange> for RecordedChange {
 /// assert_eq!(cursor.to_string(), "k3x9-41");
 /// # Ok::<(), std::num::ParseIntError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// Name of the change log: sequence numbers of another log mean nothing here.
     pub history: String,
