@@ -75,12 +75,8 @@ impl ConsoleArgs {
             None if !self.listen.ip().is_loopback() => Token::random().into(),
             tokens => tokens.unwrap_or_default(),
         };
-        Access {
-            listen: self.listen,
-            tokens,
-            public_url: self.public_url.clone(),
-            trusted_proxies: self.trusted_proxies.clone(),
-        }
+        let (public_url, trusted_proxies) = (self.public_url.clone(), self.trusted_proxies.clone());
+        Access { listen: self.listen, tokens, public_url, trusted_proxies }
     }
 
     /// The tokens that were given, if any.

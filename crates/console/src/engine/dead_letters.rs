@@ -80,6 +80,56 @@ impl DeadLetterView {
     }
 }
 
+#[derive(Debug)]
+struct PendingReview {
+    work: LetterWork,
+    per_second: f64,
+    at: Instant,
+}
+
+/// The reviews that wait to be replayed, and the replay that is under way.
+#[derive(Debug, Default)]
+pub(super) struct Reviews {
+    pending: BTreeMap<u64, PendingReview>,
+    made: u64,
+    /// Stops the replay that is under way.
+    stop: Option<Arc<Notify>>,
+}
+
+impl Reviews {
+    fn add(&mut self, pending: PendingReview) -> String {
+        self.made += 1;
+        self.pending.insert(self.made, pending);
+        while self.pending.len() > MAX_PENDING {
+            self.pending.pop_first();
+        }
+        format!("r{}", self.made)
+    }
+
+    /// A review can be replayed once, and is removed here.
+    fn take(&mut self, name: &str) -> Option<PendingReview> {
+        let number = name.strip_prefix('r')?.parse().ok()?;
+        self.pending.remove(&number).filter(|pending| pending.at.elapsed() < VALID_FOR)
+    }
+
+    pub(super) fn stop(&self) {
+        if let Some(stop) = &self.stop {
+            stop.notify_one();
+        }
+    }
+}
+
+/// Progress and result of a replay, as JSON for the page.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct ReplayView {
+    running: bool,
+    sent: u64,
+    of: u64,
+    waits: bool,
+    said: Option<String>,
+    error: Option<String>,
+}
+
 impl<P: PortTypes> Engine<P> {
     /// Reads the dead-letter queue. A lock allows one reader at a time, since two would hide
     /// letters from each other.
@@ -160,59 +210,7 @@ impl<P: PortTypes> Engine<P> {
         self.dead_now.notify_one();
         Ok(report)
     }
-}
 
-#[derive(Debug)]
-struct PendingReview {
-    work: LetterWork,
-    per_second: f64,
-    at: Instant,
-}
-
-/// The reviews that wait to be replayed, and the replay that is under way.
-#[derive(Debug, Default)]
-pub(super) struct Reviews {
-    pending: BTreeMap<u64, PendingReview>,
-    made: u64,
-    /// Stops the replay that is under way.
-    stop: Option<Arc<Notify>>,
-}
-
-impl Reviews {
-    fn add(&mut self, pending: PendingReview) -> String {
-        self.made += 1;
-        self.pending.insert(self.made, pending);
-        while self.pending.len() > MAX_PENDING {
-            self.pending.pop_first();
-        }
-        format!("r{}", self.made)
-    }
-
-    /// A review can be replayed once, and is removed here.
-    fn take(&mut self, name: &str) -> Option<PendingReview> {
-        let number = name.strip_prefix('r')?.parse().ok()?;
-        self.pending.remove(&number).filter(|pending| pending.at.elapsed() < VALID_FOR)
-    }
-
-    pub(super) fn stop(&self) {
-        if let Some(stop) = &self.stop {
-            stop.notify_one();
-        }
-    }
-}
-
-/// Progress and result of a replay, as JSON for the page.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-struct ReplayView {
-    running: bool,
-    sent: u64,
-    of: u64,
-    waits: bool,
-    said: Option<String>,
-    error: Option<String>,
-}
-
-impl<P: PortTypes> Engine<P> {
     pub(super) async fn review(&self, asked: ReviewRequest) -> Result<ReviewSummary, JobError> {
         let reading = match (&asked.id, &asked.body) {
             (Some(id), Some(body)) => self.read_letter(id).await?.corrected(id, body)?,

@@ -30,15 +30,13 @@ struct EndTimes {
 }
 
 impl EndTimes {
-    fn of(start: Timestamp, estimate: Option<&EndEstimate>) -> Self {
+    fn of(start: Timestamp, estimate: Option<EndEstimate>) -> Self {
         let at = |seconds: f64| {
             EpochMillis::from(start + Duration::try_from_secs_f64(seconds).unwrap_or_default())
         };
-        Self {
-            ends_at: estimate.map(|end| at(end.expected)),
-            earliest: estimate.map(|end| at(end.earliest)),
-            latest: estimate.map(|end| at(end.latest)),
-        }
+        let ends = estimate.map(|end| [end.expected, end.earliest, end.latest].map(at));
+        let [ends_at, earliest, latest] = ends.map_or([None; 3], |ends| ends.map(Some));
+        Self { ends_at, earliest, latest }
     }
 }
 
@@ -87,7 +85,7 @@ impl ForecastView {
         let start = forecast.start.opens();
         let campaign = |campaign: &plan::CampaignForecast| CampaignEnd {
             name: campaign.name.clone(),
-            ends: EndTimes::of(start, campaign.ends_after_seconds.as_ref()),
+            ends: EndTimes::of(start, campaign.ends_after_seconds),
             left: campaign.left,
         };
         let timeline = &forecast.timeline;
@@ -111,7 +109,7 @@ impl ForecastView {
             from_t: seconds(start),
             bucket_s: timeline.bucket_seconds * joined,
             per_second: rates.map(|(name, rates)| (name.clone(), per_second(rates))).collect(),
-            ends: EndTimes::of(start, forecast.ends_after_seconds.as_ref()),
+            ends: EndTimes::of(start, forecast.ends_after_seconds),
             limited_by: forecast.mostly().map(|limit| limit.to_string()),
             campaigns: forecast.campaigns.iter().map(campaign).collect(),
             cost: Some(forecast.cost),

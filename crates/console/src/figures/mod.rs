@@ -133,12 +133,9 @@ impl RateHistory {
             (EXPRESS.to_owned(), rate)
         });
         let rates = figures.rows.iter().filter_map(|row| Some((row.name.clone(), row.rate?)));
-        self.0.push_back(RatePoint {
-            at,
-            rate: figures.rate,
-            quota: figures.status.quota.in_force,
-            campaigns: rates.chain(express).collect(),
-        });
+        let campaigns = rates.chain(express).collect();
+        let (rate, quota) = (figures.rate, figures.status.quota.in_force);
+        self.0.push_back(RatePoint { at, rate, quota, campaigns });
         forget(&mut self.0, RECENT);
     }
 
@@ -210,11 +207,8 @@ impl SentSums {
             (EXPRESS.to_owned(), at_least_0(Counter::Sent.sum_of(EXPRESS, &status.counters)))
         });
         let rows = figures.rows.iter().map(|row| (row.name.clone(), row.sent));
-        Self {
-            at: seconds(Timestamp::from(figures.at)),
-            all: status.counter(Counter::Sent),
-            campaigns: rows.chain(express).collect(),
-        }
+        let (at, all) = (seconds(figures.at.into()), status.counter(Counter::Sent));
+        Self { at, all, campaigns: rows.chain(express).collect() }
     }
 
     /// The rates since `before`.
@@ -223,12 +217,8 @@ impl SentSums {
         let of_campaign = |(name, now): (&String, &u64)| {
             Some((name.clone(), rate(*now, *before.campaigns.get(name)?)))
         };
-        RatePoint {
-            at: self.at,
-            rate: Some(rate(self.all, before.all)),
-            quota,
-            campaigns: self.campaigns.iter().filter_map(of_campaign).collect(),
-        }
+        let campaigns = self.campaigns.iter().filter_map(of_campaign).collect();
+        RatePoint { at: self.at, rate: Some(rate(self.all, before.all)), quota, campaigns }
     }
 }
 

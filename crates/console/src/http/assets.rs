@@ -48,13 +48,10 @@ fn answer(name: &str, headers: &HeaderMap, caching: &'static str) -> Option<Resp
     } else {
         ([(header::CONTENT_TYPE, asset.kind)], asset.plain).into_response()
     };
-    let common: [(HeaderName, &'static str); 3] = [
-        (header::ETAG, asset.tag),
-        (header::CACHE_CONTROL, caching),
-        (header::VARY, "accept-encoding"),
-    ];
-    let common = common.map(|(name, value)| (name, HeaderValue::from_static(value)));
-    response.headers_mut().extend(common);
+    let vary = (header::VARY, "accept-encoding");
+    for (name, value) in [(header::ETAG, asset.tag), (header::CACHE_CONTROL, caching), vary] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
     Some(response)
 }
 

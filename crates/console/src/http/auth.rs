@@ -94,16 +94,11 @@ pub(super) struct Auth {
 impl Auth {
     /// Those of a console at `port`.
     pub(super) fn new(tokens: Tokens, port: u16) -> Self {
-        Self {
-            tokens,
-            key: Key(rand::random()),
-            // Cookies do not depend on the port: with the port in its name, each console on a host has
-            // its own.
-            cookie: format!("tidegate-console-{port}"),
-            started: Instant::now(),
-            tries: Mutex::default(),
-            sessions: Mutex::default(),
-        }
+        // Cookies do not depend on the port: with the port in its name, each console on a host has its own.
+        let cookie = format!("tidegate-console-{port}");
+        let (key, started) = (Key(rand::random()), Instant::now());
+        let (tries, sessions) = (Mutex::default(), Mutex::default());
+        Self { tokens, key, cookie, started, tries, sessions }
     }
 
     pub(super) const fn needs_token(&self) -> bool {

@@ -85,6 +85,7 @@ impl From<JobError> for ErrorResponse {
     fn from(error: JobError) -> Self {
         let said = in_full(&error);
         match error {
+            JobError::Replay(LetterError::Reason(_)) => Self::input("reason", said),
             JobError::Steer(error) => match error {
                 SteerError::Reason(_) => Self::input("reason", said),
                 SteerError::NoCampaign { .. } => Self::input("campaign", said),
@@ -107,7 +108,6 @@ impl From<JobError> for ErrorResponse {
             JobError::Correction(_) => Self::input("body", said),
             JobError::NoReview(_) => Self::input("review", said),
             JobError::Replaying => Self::new(StatusCode::CONFLICT, "busy", said),
-            JobError::Replay(LetterError::Reason(_)) => Self::input("reason", said),
             JobError::Replay(LetterError::Rate(_)) => Self::input("per_second", said),
             JobError::Replay(_) | JobError::Service(_) => {
                 Self::new(StatusCode::BAD_GATEWAY, "service", said)

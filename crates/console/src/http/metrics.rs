@@ -253,11 +253,8 @@ fn campaigns(figures: &StackFigures, to: &mut MetricsText) {
     to.family("counter", "sent_recipients", campaigns().map(|(labels, row)| (labels, row.sent)));
     let rates = campaigns().filter_map(|(labels, row)| Some((labels, row.rate?)));
     to.family("gauge", "sent_recipients_per_second", rates);
-    let weights = figures
-        .status
-        .campaigns
-        .iter()
-        .map(|campaign| ([("campaign", campaign.name.as_str())], f64::from(campaign.weight)));
+    let weights = figures.status.campaigns.iter();
+    let weights = weights.map(|of| ([("campaign", of.name.as_str())], f64::from(of.weight)));
     to.family("gauge", "weight", weights);
     queues(&figures.status, to);
 }
