@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use crate::error::LocalError;
 use crate::place::Place;
 use crate::programs::{
-    DeployedStack, Http, MINISTACK, ProcessGroup, ProgramOutput, REGION, Scratch, Server,
-    SesSandboxClient, isolated, ministack, wait_until_ready,
+    DeployedStack, Http, MINISTACK, ProcessGroup, ProgramOutput, REGION, Scratch, SesSandboxClient,
+    isolated, ministack, wait_until_ready,
 };
 use crate::setup::{Infra, Setup, Sqs};
 
@@ -75,26 +75,25 @@ impl LocalAws {
         let log = folder.join("ministack.log");
         let command = ministack(&files.python, port, scratch.path());
         process_group.start(MINISTACK, command, ProgramOutput::Log(&log))?;
-        let ses = Server { name: "ses-sandbox", binary: &files.sandbox, port: sandbox_port };
-        let url = ses.start(&mut process_group, setup.sandbox_options(), folder).await?;
+        let (ses, options) = (&files.sandbox, setup.sandbox_options());
+        let url = process_group.serve(ses, sandbox_port, options, "ses-sandbox", folder).await?;
         let mut parameters = setup.parameters(&url);
         let ministack = Http::new(format!("http://127.0.0.1:{port}"));
         let mut sqs_url = ministack.base().to_owned();
         if let Some(binary) = &files.sqs_sandbox {
             // Its queues are created at their first use, under the names that the stack gives them.
-            let sqs = Server { name: "sqs-sandbox", binary, port: 0 };
-            sqs_url = sqs.start(&mut process_group, ["--create"], folder).await?;
+            sqs_url = process_group.serve(binary, 0, ["--create"], "sqs-sandbox", folder).await?;
             parameters.push(("SqsEndpointUrl".to_owned(), sqs_url.clone()));
         }
         wait_until_ready(&mut process_group, &ministack, &log).await?;
         let stack = deploy(&process_group, &files, ministack.base(), &parameters).await?;
-        let endpoint = LocalEndpoint {
-            stack: stack.name.clone(),
-            endpoint: ministack.base().to_owned(),
-            region: REGION.to_owned(),
-            key: KEY.to_owned(),
-        };
+        let (region, key) = (REGION.to_owned(), KEY.to_owned());
+        let (name, endpoint) = (stack.name.clone(), ministack.base().to_owned());
+        let endpoint = LocalEndpoint { stack: name, endpoint, region, key };
         endpoint.write(folder).map_err(LocalError::write(folder))?;
+        // ministack looks at its rules every 10 s, and a rule of one minute is due one minute after it was made.
+        let due = (Instant::now() + RULE_PERIOD).duration_since(started).as_secs();
+        let tick = RULES_TICK.as_secs();
         // A run that cannot be listed works all the same.
         let run = LocalRuns::of_user().add(folder).ok();
         let clients = endpoint.clients().await.with_sqs_at(Some(sqs_url.clone()));
@@ -109,7 +108,7 @@ impl LocalAws {
             sdk: Sdk { sqs_endpoint: sqs_url, queues: clients.queues(), clients },
             ministack,
             stack,
-            first_trigger: first_trigger(started, Instant::now()),
+            first_trigger: started + Duration::from_secs(due.div_ceil(tick) * tick),
         })
     }
 
@@ -173,14 +172,6 @@ impl LocalAws {
         let headers = [("x-amz-invocation-type", "Event"), ("content-type", "application/json")];
         self.ministack.call(Method::POST, &path, &headers, payload.to_string()).await.map(drop)
     }
-}
-
-/// The time at which EventBridge first fires the scheduler. ministack looks at its rules every
-/// 10 s, and a rule of one minute is due one minute after it was made.
-fn first_trigger(started: Instant, deployed: Instant) -> Instant {
-    let due = (deployed + RULE_PERIOD).duration_since(started).as_secs();
-    let tick = RULES_TICK.as_secs();
-    started + Duration::from_secs(due.div_ceil(tick) * tick)
 }
 
 async fn deploy(

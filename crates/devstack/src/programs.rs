@@ -62,49 +62,6 @@ pub(super) fn ministack(python: &Path, port: u16, scratch: &Path) -> Command {
     command
 }
 
-/// One of our own servers.
-pub(super) struct Server<'a> {
-    pub(super) name: &'static str,
-    pub(super) binary: &'a Path,
-    /// 0 takes a free one.
-    pub(super) port: u16,
-}
-
-impl Server<'_> {
-    /// Starts it, and returns the URL that it prints as JSON.
-    pub(super) async fn start(
-        self,
-        process_group: &mut ProcessGroup,
-        options: impl IntoIterator<Item = impl AsRef<OsStr>>,
-        folder: &Path,
-    ) -> Result<String, LocalError> {
-        #[derive(Deserialize)]
-        struct Told {
-            url: String,
-        }
-        let Self { name, binary, port } = self;
-        let log = folder.join(format!("{name}.log"));
-        let mut command = isolated(binary, folder);
-        command.args(options).args(["--json", "--listen", &format!("127.0.0.1:{port}")]);
-        command.env("RUST_LOG", "info");
-        let output = process_group.start(name, command, ProgramOutput::Piped(&log))?.stdout.take();
-        let mut line = String::new();
-        if let Some(output) = output {
-            let mut output = BufReader::new(output);
-            let _ = timeout(Duration::from_secs(READY_SECONDS), output.read_line(&mut line)).await;
-        }
-        if let Ok(told) = serde_json::from_str::<Told>(&line) {
-            return Ok(told.url);
-        }
-        if line.is_empty() {
-            // The program closed its output, so it is ending: wait for its exit status.
-            let _ = timeout(Duration::from_secs(1), process_group.wait_for_last()).await;
-        }
-        process_group.check()?;
-        Err(LocalError::NotReady { program: name, seconds: READY_SECONDS, log })
-    }
-}
-
 pub(super) async fn wait_until_ready(
     process_group: &mut ProcessGroup,
     http: &Http,
@@ -255,6 +212,40 @@ impl ProcessGroup {
         // It was pushed just now.
         let last = self.processes.len() - 1;
         Ok(&mut self.processes[last].child)
+    }
+
+    /// Starts one of our own servers on `port` (0 takes a free one), and returns the URL that it prints as JSON.
+    pub(super) async fn serve(
+        &mut self,
+        binary: &Path,
+        port: u16,
+        options: impl IntoIterator<Item = impl AsRef<OsStr>>,
+        name: &'static str,
+        folder: &Path,
+    ) -> Result<String, LocalError> {
+        #[derive(Deserialize)]
+        struct Told {
+            url: String,
+        }
+        let log = folder.join(format!("{name}.log"));
+        let mut command = isolated(binary, folder);
+        command.args(options).args(["--json", "--listen", &format!("127.0.0.1:{port}")]);
+        command.env("RUST_LOG", "info");
+        let output = self.start(name, command, ProgramOutput::Piped(&log))?.stdout.take();
+        let mut line = String::new();
+        if let Some(output) = output {
+            let mut output = BufReader::new(output);
+            let _ = timeout(Duration::from_secs(READY_SECONDS), output.read_line(&mut line)).await;
+        }
+        if let Ok(told) = serde_json::from_str::<Told>(&line) {
+            return Ok(told.url);
+        }
+        if line.is_empty() {
+            // The program closed its output, so it is ending: wait for its exit status.
+            let _ = timeout(Duration::from_secs(1), self.wait_for_last()).await;
+        }
+        self.check()?;
+        Err(LocalError::NotReady { program: name, seconds: READY_SECONDS, log })
     }
 
     /// An error where one of the programs has ended.
@@ -513,14 +504,15 @@ impl FunctionWatch {
     /// The resources of the processes whose function's name ends with `name`, including those that
     /// have ended; none if no such process was seen.
     pub fn usage(&self, name: &str) -> Option<ProcessUsage> {
-        let of_it = self
-            .seen
-            .values()
-            .filter(|seen| seen.function.as_ref().is_some_and(|function| function.ends_with(name)));
-        let usage = of_it.fold(ProcessUsage::default(), |sum, seen| ProcessUsage {
-            processes: sum.processes + 1,
-            cpu_seconds: sum.cpu_seconds + seen.usage.cpu_seconds,
-            peak_rss_bytes: sum.peak_rss_bytes.max(seen.usage.peak_rss_bytes),
+        let is_it = |seen: &&ProcessSample| {
+            seen.function.as_ref().is_some_and(|function| function.ends_with(name))
+        };
+        let usage = self.seen.values().filter(is_it).fold(ProcessUsage::default(), |sum, seen| {
+            ProcessUsage {
+                processes: sum.processes + 1,
+                cpu_seconds: sum.cpu_seconds + seen.usage.cpu_seconds,
+                peak_rss_bytes: sum.peak_rss_bytes.max(seen.usage.peak_rss_bytes),
+            }
         });
         (usage.processes > 0).then_some(usage)
     }
