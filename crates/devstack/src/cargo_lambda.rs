@@ -48,11 +48,8 @@ async fn present() -> Result<(), LocalError> {
     if command.status().await.is_ok_and(|status| status.success()) {
         return Ok(());
     }
-    Err(LocalError::Missing {
-        what: "cargo-lambda".to_owned(),
-        remedy: "run `make watch`, or `make tools` and put .tools/lambda/bin in front of PATH"
-            .to_owned(),
-    })
+    let remedy = "run `make watch`, or `make tools` and put .tools/lambda/bin in front of PATH";
+    Err(LocalError::Missing { what: "cargo-lambda".to_owned(), remedy: remedy.to_owned() })
 }
 
 fn cargo_lambda(root: &Path, environment: &Path) -> Command {

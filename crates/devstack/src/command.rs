@@ -109,11 +109,9 @@ impl LocalArgs {
         let (big, small) = split(self.messages, self.weights);
         // A mail of several recipients spends the slots of as many.
         let small = small.div_ceil(u64::from(self.recipients_small));
-        let campaign = |name: &str, weight, mails, recipients| LocalCampaign {
-            name: name.to_owned(),
-            weight,
-            mails,
-            recipients,
+        let campaign = |name: &str, weight, mails, recipients| {
+            let name = name.to_owned();
+            LocalCampaign { name, weight, mails, recipients }
         };
         vec![
             campaign("big", self.weights.0, self.big.unwrap_or(big), 1),

@@ -97,12 +97,6 @@ pub struct LocalReport {
     pub package_bytes: BTreeMap<String, u64>,
 }
 
-impl LocalReport {
-    pub fn is_kept(&self) -> bool {
-        self.promises.iter().all(|promise| promise.kept)
-    }
-}
-
 /// Checks each promise against the counts of the run.
 pub(super) fn promises(
     ending: Ending,
@@ -177,6 +171,10 @@ impl View for LocalReport {
 }
 
 impl LocalReport {
+    pub fn is_kept(&self) -> bool {
+        self.promises.iter().all(|promise| promise.kept)
+    }
+
     fn message(&self) -> &'static str {
         self.settings.plan.channel.words().message
     }

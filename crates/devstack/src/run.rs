@@ -227,14 +227,9 @@ impl<'a> LocalRun<'a> {
         let figures = figures(plan, &mailbox.arrivals, mine);
         let (dead_lettered, waiting) = (depth(&end, "dead_letters"), waiting(&end));
         let lost = figures.missing.saturating_sub(dead_lettered + waiting);
-        let mails = Mails {
-            queued: plan.mails(),
-            arrived: figures.arrived,
-            duplicates: figures.duplicates,
-            dead_lettered,
-            waiting,
-            lost: (ending != Ending::Time).then_some(lost),
-        };
+        let lost = (ending != Ending::Time).then_some(lost);
+        let (queued, arrived, duplicates) = (plan.mails(), figures.arrived, figures.duplicates);
+        let mails = Mails { queued, arrived, duplicates, dead_lettered, waiting, lost };
         let poller = self.functions.usage("poller");
         let held = held(&end);
         let counters = end.standing.counters;
@@ -296,15 +291,9 @@ pub(super) struct Mailbox {
 
 impl Mailbox {
     pub(super) fn new(sandbox: SesSandboxClient) -> Self {
-        Self {
-            sandbox,
-            seq: 0,
-            arrivals: Vec::new(),
-            seen: HashSet::new(),
-            arrived: BTreeMap::new(),
-            twice: 0,
-            stats: SandboxStats::default(),
-        }
+        let (arrivals, seen, arrived) = (Vec::new(), HashSet::new(), BTreeMap::new());
+        let stats = SandboxStats::default();
+        Self { sandbox, seq: 0, arrivals, seen, arrived, twice: 0, stats }
     }
 
     /// Reads what arrived since the last look; whether that is anything.
