@@ -239,7 +239,7 @@ async fn a_copy_of_a_large_mail_that_was_sent_is_deleted_by_its_mark() {
         world.put_large("big", &mail).await;
         world.run(10).await;
         assert_eq!((world.accepted().len(), objects(&world).await.len()), (1, 0));
-        let pointer = split(&mail.body(), "doubled").unwrap().pointer;
+        let (pointer, _) = split(&mail.body(), "doubled").unwrap();
         world.put_raw("big", &[produced(pointer)]).await;
         world.run(30).await;
         assert_eq!((world.accepted().len(), world.dead_letters().len()), (1, 0));
