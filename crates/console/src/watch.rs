@@ -304,10 +304,9 @@ fn level(status: &Status) -> StateChange {
 }
 
 fn dead_letters(status: &Status, more: u64) -> StateChange {
-    let title = if more == 1 {
-        "A dead letter".to_owned()
-    } else {
-        format!("{} dead letters", count(more))
+    let title = match more {
+        1 => "A dead letter".to_owned(),
+        _ => format!("{} dead letters", count(more)),
     };
     let detail = format!("{} since the ledger began", count(status.counter(Counter::Dead)));
     change(status.at, ChangeKind::DeadLetter, ChangeTone::Warn, title, detail)
