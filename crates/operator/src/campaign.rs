@@ -96,9 +96,8 @@ pub(crate) async fn run(args: &CampaignArgs, shell: &Shell) -> Result<CommandEnd
     let run = of_campaign.iter().find(|run| run.name == args.run).ok_or_else(|| {
         let known: Vec<&str> = of_campaign.iter().map(|run| run.name.as_str()).collect();
         let (campaign, run, known) = (&args.campaign, &args.run, known.join(", "));
-        CommandError::Input(format!(
-            "the campaign {campaign} has no run {run}; allowed is: {known}"
-        ))
+        let said = format!("the campaign {campaign} has no run {run}; allowed is: {known}");
+        CommandError::Input(said)
     })?;
     let store = stack.store().map(|location| stack.clients().store(location));
     let store = store.ok_or_else(|| {

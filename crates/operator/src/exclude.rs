@@ -282,9 +282,8 @@ async fn change_list(
     keys.extend(args.address.iter().map(|address| AddressKey::of_text(address)));
     if keys.is_empty() {
         let first = faults.first().map_or_else(String::new, |fault| format!("; {fault}"));
-        return Err(CommandError::Input(format!(
-            "no address is given: the files have none{first}"
-        )));
+        let said = format!("no address is given: the files have none{first}");
+        return Err(CommandError::Input(said));
     }
     let stack = on.stack.open().await?;
     let all = counted(keys.len() as u64, "recipient");

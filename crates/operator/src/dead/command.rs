@@ -216,12 +216,9 @@ fn question(reviewed: &Review, per_second: f64) -> String {
     let mails = reviewed.work.letters();
     let seconds = Duration::try_from_secs_f64(real(mails) / per_second);
     let takes = seconds.map(span).unwrap_or_default();
-    let drops = reviewed.work.deletions.len() as u64;
-    let also = if drops > 0 {
-        format!(", and delete {} that were sent", count(drops))
-    } else {
-        String::new()
-    };
+    let drops = Some(reviewed.work.deletions.len() as u64).filter(|drops| *drops > 0);
+    let also = drops.map(|drops| format!(", and delete {} that were sent", count(drops)));
+    let also = also.unwrap_or_default();
     format!("Send {} mails at {}, in about {takes}{also}?", count(mails), rate(per_second))
 }
 

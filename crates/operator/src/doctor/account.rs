@@ -189,10 +189,9 @@ fn of_account(account: &AccountHealth) -> Vec<Finding> {
             "answer the case in the Support Center; the hold `account` goes when SES lets go",
         ),
     });
-    let daily = if account.max_24_hour_send < 0.0 {
-        "no daily limit".to_owned()
-    } else {
-        format!("{} a day", count(whole(account.max_24_hour_send)))
+    let daily = match account.max_24_hour_send {
+        none if none < 0.0 => "no daily limit".to_owned(),
+        most => format!("{} a day", count(whole(most))),
     };
     findings.push(if account.max_send_rate > 0.0 {
         Finding::ok("SES quota", format!("{}, {daily}", rate(account.max_send_rate)))

@@ -51,9 +51,8 @@ impl WaitingStatus {
         let parts = self.kinds().into_iter().filter(|(waiting, _)| *waiting > 0);
         let parts: Vec<_> = parts.map(|(waiting, of)| format!("{} {of}", count(waiting))).collect();
         if parts.is_empty() {
-            "nothing".to_owned()
-        } else {
-            format!("{}: {}", count(self.all()), parts.join(", "))
+            return "nothing".to_owned();
         }
+        format!("{}: {}", count(self.all()), parts.join(", "))
     }
 }
