@@ -59,7 +59,7 @@ fn played<T>(work: impl Future<Output = T>) -> T {
 
 fn html() -> Value {
     let line =
-        "<p>Dear {{ name }}, here is <a href='https://example.org/?t={{ row }}'>more</a>.</p>\n";
+        "<p>Dear {{ name }}, here is <a href='https://example.org/?t={{ number }}'>more</a>.</p>\n";
     let text = line.repeat(HTML_BYTES / line.len());
     let world = World::new(1, HTML_ROWS, TemplatePart::Html, &text);
     let began = cpu_seconds();
@@ -90,7 +90,7 @@ fn row(row: usize) -> StoredRow {
     let columns = [
         ("to".to_owned(), format!("ada{row}@example.com").into()),
         ("name".to_owned(), format!("Ada {row}").into()),
-        ("row".to_owned(), row.into()),
+        ("number".to_owned(), row.into()),
     ];
     StoredRow { row: row as u64 + 1, line: row as u64 + 2, columns: columns.into() }
 }

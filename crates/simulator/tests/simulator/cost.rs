@@ -6,6 +6,7 @@ use std::path::Path;
 use tidegate_core::Timestamp;
 use tidegate_core::channel::Channel;
 use tidegate_core::memory::Memory;
+use tidegate_core::store::rows::ROWS;
 use tidegate_simulator::plan::{
     CampaignLoad, Cost, ForecastOptions, IdleStack, Scenario, forecast,
 };
@@ -54,13 +55,8 @@ impl Month {
         if self.mails == 0 {
             return idle;
         }
-        let forecast =
-            forecast(&self.scenario(), ForecastOptions { seeds: 1, every_window: false }, &|_| {
-                true
-            })
-            .unwrap();
-        let sends = forecast.cost;
-        let quiet = 1.0 - forecast.ends_after_seconds.unwrap().expected / 3_600.0 / 730.0;
+        let (sends, seconds) = self.sending();
+        let quiet = 1.0 - seconds / 3_600.0 / 730.0;
         Cost {
             lambda: sends.lambda + quiet * idle.lambda,
             sqs: sends.sqs + quiet * idle.sqs,
@@ -69,6 +65,13 @@ impl Month {
             alarms: idle.alarms,
             ..sends
         }
+    }
+
+    /// From the first mail to the last, and how many seconds that takes.
+    fn sending(self) -> (Cost, f64) {
+        let options = ForecastOptions { seeds: 1, every_window: false };
+        let forecast = forecast(&self.scenario(), options, &|_| true).unwrap();
+        (forecast.cost, forecast.ends_after_seconds.unwrap().expected)
     }
 
     /// The first campaign has nine of ten mails, as it has nine of ten slots; more than two have the same each.
@@ -130,6 +133,35 @@ fn table(names: [&str; 3], costs: &[Cost; 3]) -> String {
     head("a month", names) + &services + &all
 }
 
+/// Of a list of 10 million rows, `make bench ONLY=store`: the scheduler's writes and lists of S3 at 200 a second, and its reads.
+const LIST: Month = Month { mails: 10_000_000, quota: 200.0, ..IDLE };
+const LIST_WRITES: f64 = 0.0;
+const LIST_READS: f64 = 0.0;
+
+/// From the upload to the last mail: the rows' messages are enqueued by the scheduler, which runs anyway.
+fn list_table() -> String {
+    let prices = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../infra/cost/prices.json");
+    let prices = std::fs::read_to_string(prices).unwrap();
+    let prices: serde_json::Value = serde_json::from_str(&prices).unwrap();
+    let price = |name: &str| prices[name]["dollars"].as_f64().unwrap();
+    let chunks = (LIST.mails / ROWS as u64) as f64;
+    let s3 = [
+        ("S3: the upload", (chunks + 1.0) * price("s3_write")),
+        ("S3: the scheduler", LIST_WRITES * price("s3_write") + LIST_READS * price("s3_read")),
+    ];
+    let s3_all: f64 = s3.iter().map(|(_, cost)| cost).sum();
+    let costs = [4, 30].map(|mail_kb| Month { mail_kb, ..LIST }.sending().0);
+    let cells = |of: &dyn Fn(&Cost) -> String| [of(&costs[0]), of(&costs[1])].into_iter();
+    let services =
+        SERVICES[..5].iter().map(|(name, of)| row(name, cells(&|cost| dollars(of(cost)))));
+    let s3 = s3.map(|(name, cost)| row(name, cells(&|_| dollars(cost))));
+    let sum = |cost: &Cost| SERVICES[..5].iter().map(|(_, of)| of(cost)).sum::<f64>() + s3_all;
+    let all = row("**Tidegate**", cells(&|cost| format!("**{}**", dollars(sum(cost)))));
+    let ses = row("SES beside it", cells(&|cost| dollars(cost.ses)));
+    let head = "| 10 M rows, 200/s | mails of 4 KB | mails of 30 KB |\n| --- | ---: | ---: |\n";
+    [head.to_owned(), services.collect(), s3.concat(), all, ses].concat()
+}
+
 type Change = (&'static str, fn(Month) -> Month);
 
 #[test]
@@ -162,7 +194,9 @@ fn the_page_has_what_is_calculated() {
     let changes = head("changes it by", names) + &changes.concat();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = root.join("docs/cost.md");
-    for (name, table) in [("months", mails), ("changes", changes), ("texts", of_texts)] {
+    for (name, table) in
+        [("months", mails), ("changes", changes), ("texts", of_texts), ("list", list_table())]
+    {
         let text = std::fs::read_to_string(&page).unwrap();
         let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
         let (before, rest) = text.split_once(&begin).unwrap();

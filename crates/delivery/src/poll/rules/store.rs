@@ -140,7 +140,11 @@ impl<'a, E: Environment> MailToStore<'a, E> {
     }
 
     /// A timed mail that no feed asked for, as express mail: back to its queue, with SQS's delay.
-    pub(super) fn received(&self, mail: Box<Message>, effects: &mut Vec<Effect>) -> Result<Box<Message>, Kept<'a>> {
+    pub(super) fn received(
+        &self,
+        mail: Box<Message>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Box<Message>, Kept<'a>> {
         let Some(until) = self.waits_until(&mail) else { return Ok(mail) };
         let job = self.delayed(&mail, until, true);
         effects.push(Effect::Settle(mail, job));
