@@ -308,6 +308,13 @@ export interface TidegateProps {
   readonly pollerMemory?: number;
 
   /**
+   * Megabytes of the scheduler. More are needed for lists that the stack enqueues if their mails
+   * are large: 128 make about 100 mails of 30 KB a second, or 3,000 small ones. 128 to 10,240.
+   * @default 128
+   */
+  readonly schedulerMemory?: number;
+
+  /**
    * Concurrent pollers that the account keeps for this one: 0 for none (a new account cannot
    * reserve any), else 10 to 1000.
    * @default 0

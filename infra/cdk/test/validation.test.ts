@@ -66,6 +66,7 @@ const RANGES: [string, number, number, number][] = [
   ['bounceShare', 0.001, 1, 0.0001],
   ['complaintShare', 0.0001, 1, 0.00001],
   ['pollerMemory', 128, 10_240, 1],
+  ['schedulerMemory', 128, 10_240, 1],
   ['ageAlarmSeconds', 60, 1_209_599, 1],
 ];
 

@@ -177,6 +177,11 @@ impl Site {
         Self::start_in(places(1).await, change).await
     }
 
+    /// One beside which no other runs.
+    pub(crate) async fn alone(change: impl FnOnce(&mut Setup)) -> Self {
+        Self::start_in(places(SITES).await, change).await
+    }
+
     async fn start_in(
         places: Arc<SemaphorePermit<'static>>,
         change: impl FnOnce(&mut Setup),

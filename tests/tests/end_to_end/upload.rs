@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use aws_sdk_s3::primitives::ByteStream;
@@ -18,8 +18,7 @@ use crate::site::{Site, bin_dir};
 use crate::traces::get;
 
 const ROWS: usize = 20_000;
-/// Recipients a second. With marks each mail is ten calls of the local AWS, which serves some thousand a second.
-const RATE: f64 = 80.0;
+const RATE: f64 = 100.0;
 
 /// A mail in the sandbox's mailbox.
 #[derive(Debug, Deserialize)]
@@ -29,11 +28,16 @@ struct Mail {
     subject: String,
 }
 
-/// A command on the site's stack in a folder of its own, which ends with exit code 0; its JSON.
-async fn done(site: &Site, folder: &Path, args: &[&str]) -> Value {
+/// Runs a command on the site's stack in a folder of its own.
+async fn tidegate(site: &Site, folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(std::path::absolute(bin_dir()).unwrap().join("tidegate"));
     command.args(args).args(["--json", "--local", "--local-runs"]).arg(&site.aws.folder);
-    let output = command.current_dir(folder).stdin(Stdio::null()).output().await.unwrap();
+    command.current_dir(folder).stdin(Stdio::null()).output().await.unwrap()
+}
+
+/// One that ends with exit code 0; its JSON.
+async fn done(site: &Site, folder: &Path, args: &[&str]) -> Value {
+    let output = tidegate(site, folder, args).await;
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
     serde_json::from_slice(&output.stdout).unwrap_or_default()
@@ -68,10 +72,10 @@ async fn put_list(site: &Site) {
 
 #[tokio::test]
 async fn each_of_20_000_uploaded_rows_gets_one_version_of_the_mail_whoever_is_killed() {
-    let mut site = Site::start(|setup| {
+    // Alone: filling a queue with thousands of rows takes all of the processor.
+    let mut site = Site::alone(|setup| {
         setup.schedule = true;
         setup.settings.plan.quota = RATE;
-        setup.parameters.push(("Deduplication".to_owned(), "park".to_owned()));
     })
     .await;
     let folder = TempDir::with_prefix("tidegate-upload-").unwrap();
@@ -96,7 +100,7 @@ async fn each_of_20_000_uploaded_rows_gets_one_version_of_the_mail_whoever_is_ki
         site.wait_for(arrived, 120).await;
         killed += kill_all(&site, "PollerFunction");
     }
-    let replaced = ["campaign", "replace-template", "big", "--run", "news", "--reason", "typo"];
+    let replaced = ["campaign", "replace-template", "big", "news", "--reason", "typo"];
     let replaced = [&replaced[..], &["--subject", "second to {{ name }}"]].concat();
     let report = done(&site, folder, &replaced).await;
     assert_eq!(report["version"], 2, "{report}");
@@ -118,36 +122,27 @@ async fn each_of_20_000_uploaded_rows_gets_one_version_of_the_mail_whoever_is_ki
     assert!(killed >= 6, "{killed} processes were killed");
     site.wait_until_empty(240).await;
 
-    let args = ["results", "news", "--csv", "results.csv"];
-    done(&site, folder, &args).await;
+    // Without deduplication nothing tells of a row whether it was sent; which version it got stands in the ledger.
+    let said = tidegate(&site, folder, &["results", "news", "--csv", "results.csv"]).await;
+    assert!([Some(0), Some(5)].contains(&said.status.code()), "{said:?}");
     let results = std::fs::read_to_string(folder.join("results.csv")).unwrap();
     let mut subjects = subjects(&site).await;
-    let mut versions = BTreeMap::<&str, usize>::new();
-    let mut unknown = 0;
+    let (mut versions, mut again) = (BTreeMap::<&str, usize>::new(), 0);
     for (row, line) in (1..).zip(results.lines().skip(1)) {
         let cells: Vec<&str> = line.split(',').collect();
-        let (to, status, version) = (cells[0], cells[3], *cells.last().unwrap());
+        let (to, version) = (cells[0], *cells.last().unwrap());
         assert_eq!((to, cells[1]), (&*format!("ada{row}@example.com"), &*row.to_string()));
         *versions.entry(version).or_default() += 1;
-        let subject = match version {
-            "1" => format!("first to Ada {row}"),
-            _ => format!("second to Ada {row}"),
-        };
+        let which = if version == "1" { "first" } else { "second" };
         let got = subjects.remove(to).unwrap_or_default();
-        match status {
-            "sent" => assert_eq!(got, [subject], "{line}"),
-            // Its poller was killed while it sent it.
-            _ => {
-                assert!(
-                    status == "unknown" && (got.is_empty() || got == [subject]),
-                    "{line}: {got:?}"
-                );
-                unknown += 1;
-            }
-        }
+        let meant = format!("{which} to Ada {row}");
+        assert!(!got.is_empty() && got.iter().all(|got| *got == meant), "{line}: {got:?}");
+        again += got.len() - 1;
     }
-    println!("rows by version: {versions:?}; {unknown} of unknown outcome, {killed} killed");
+    println!("rows by version: {versions:?}; {again} mails came again, {killed} processes killed");
     assert_eq!(versions.values().sum::<usize>(), ROWS);
     assert!(versions.len() == 2 && versions["2"] > ROWS / 20, "{versions:?}");
     assert!(subjects.is_empty(), "{subjects:?}");
+    // Of each poller what it had not deleted; the merge queue drops what a scheduler enqueues twice.
+    assert!(again as u64 <= killed * 100, "{again} came again, {killed} were killed");
 }

@@ -22,7 +22,7 @@ pub struct RunJournal {
     pub ended: Option<EpochMillis>,
     /// The id of each row that was enqueued, by the row's number, and when it was. A million need about 100 MB.
     enqueued: HashMap<u64, (String, EpochMillis)>,
-    /// What the ledger tells of a run that the stack enqueues.
+    /// The ledger's part, of a run that the stack enqueues.
     pub(super) uploaded: Option<UploadedRows>,
 }
 

@@ -135,8 +135,8 @@ fn table(names: [&str; 3], costs: &[Cost; 3]) -> String {
 
 /// Of a list of 10 million rows, `make bench ONLY=store`: the scheduler's writes and lists of S3 at 200 a second, and its reads.
 const LIST: Month = Month { mails: 10_000_000, quota: 200.0, ..IDLE };
-const LIST_WRITES: f64 = 0.0;
-const LIST_READS: f64 = 0.0;
+const LIST_WRITES: f64 = 114_161.0;
+const LIST_READS: f64 = 15_000.0;
 
 /// From the upload to the last mail: the rows' messages are enqueued by the scheduler, which runs anyway.
 fn list_table() -> String {
@@ -144,7 +144,7 @@ fn list_table() -> String {
     let prices = std::fs::read_to_string(prices).unwrap();
     let prices: serde_json::Value = serde_json::from_str(&prices).unwrap();
     let price = |name: &str| prices[name]["dollars"].as_f64().unwrap();
-    let chunks = (LIST.mails / ROWS as u64) as f64;
+    let chunks = tidegate_core::number::real(LIST.mails / ROWS as u64);
     let s3 = [
         ("S3: the upload", (chunks + 1.0) * price("s3_write")),
         ("S3: the scheduler", LIST_WRITES * price("s3_write") + LIST_READS * price("s3_read")),
