@@ -94,10 +94,10 @@ async fn each_of_20_000_uploaded_rows_gets_one_version_of_the_mail_whoever_is_ki
     println!("the first mail came {:?} after the upload", uploaded.elapsed());
 
     // In the midst of its first rows, of which three minutes' worth fit on the queue. Its ticks end, too, until the next minute.
-    site.wait_for(100, 60).await;
+    site.wait_for(100, 120).await;
     let mut killed = kill_all(&site, "SchedulerFunction");
     for arrived in [1_500, 3_000] {
-        site.wait_for(arrived, 120).await;
+        site.wait_for(arrived, 300).await;
         killed += kill_all(&site, "PollerFunction");
     }
     let replaced = ["campaign", "replace-template", "big", "news", "--reason", "typo"];
@@ -106,11 +106,11 @@ async fn each_of_20_000_uploaded_rows_gets_one_version_of_the_mail_whoever_is_ki
     assert_eq!(report["version"], 2, "{report}");
     println!("{report}");
     for arrived in [6_000, 10_000] {
-        site.wait_for(arrived, 180).await;
+        site.wait_for(arrived, 300).await;
         killed += kill_all(&site, "PollerFunction");
     }
     killed += kill_all(&site, "SchedulerFunction");
-    let until = Instant::now() + Duration::from_mins(5);
+    let until = Instant::now() + Duration::from_mins(8);
     loop {
         let status = done(&site, folder, &["results", "news"]).await;
         if status[0]["stage"] == "done" {
@@ -120,11 +120,12 @@ async fn each_of_20_000_uploaded_rows_gets_one_version_of_the_mail_whoever_is_ki
         sleep(Duration::from_secs(5)).await;
     }
     assert!(killed >= 6, "{killed} processes were killed");
-    site.wait_until_empty(240).await;
+    site.wait_until_empty(300).await;
 
-    // Without deduplication nothing tells of a row whether it was sent; which version it got stands in the ledger.
+    // Without deduplication nothing tells of a row whether it was sent, and a killed poller counted nothing: some are missing by
+    // the counts. Which version each got stands in the ledger.
     let said = tidegate(&site, folder, &["results", "news", "--csv", "results.csv"]).await;
-    assert!([Some(0), Some(5)].contains(&said.status.code()), "{said:?}");
+    assert!([Some(0), Some(1), Some(5)].contains(&said.status.code()), "{said:?}");
     let results = std::fs::read_to_string(folder.join("results.csv")).unwrap();
     let mut subjects = subjects(&site).await;
     let (mut versions, mut again) = (BTreeMap::<&str, usize>::new(), 0);
