@@ -248,6 +248,18 @@ mod tests {
     }
 
     #[test]
+    fn the_bounds_inequality_holds_for_every_whole_rate() {
+        for margin in (50..=5_000).map(|hundredths| f64::from(hundredths) / 10_000.0) {
+            let margin = RateMargin::new(margin).unwrap();
+            for rate in 1..=10_000 {
+                let rate = Rate::per_second(f64::from(rate)).unwrap();
+                let grid = SlotGrid::new(rate, margin);
+                assert!(rate.ceil() * grid.period() >= SECOND + 2 * margin.lateness(), "{rate}");
+            }
+        }
+    }
+
+    #[test]
     fn slow_rates_that_change_keep_one_in_every_second_however_late_a_slot_is_used() {
         let rate_margin = RateMargin::new(0.5).unwrap();
         let rates = [0.3, 0.5, 0.8, 0.95].map(|rate| Rate::per_second(rate).unwrap());

@@ -203,6 +203,24 @@ mod tests {
         (0..sum).map(owner).collect()
     }
 
+    #[test]
+    fn all_pairs_of_weights_to_100_are_exact_over_their_cycle() {
+        for (first, second) in
+            (1..=100).flat_map(|first| (1..=100).map(move |second| (first, second)))
+        {
+            let cycle = Cycle::new(&[first, second]).unwrap();
+            let (weight, sum) = (u64::from(first), u64::from(first + second));
+            let mut taken = 0;
+            for position in 0..cycle.length() {
+                taken += u64::from(cycle.owner(position) == 0);
+                // Less than one from its share of what has come so far.
+                let (has, due) = (taken * sum, (position + 1) * weight);
+                assert!(has.abs_diff(due) < sum, "{first}/{second}: {taken} at {position}");
+            }
+            assert_eq!(taken * sum, cycle.length() * weight, "{first}/{second}");
+        }
+    }
+
     proptest! {
         #[test]
         fn each_position_is_the_earliest_deadlines(weights in weights()) {
