@@ -192,9 +192,7 @@ impl View for UploadReport {
             ("size", Span::from(bytes(self.bytes))),
             (
                 "enqueued by",
-                Span::from(
-                    "the stack, beginning within a minute: this command is no longer needed",
-                ),
+                Span::from("the stack, beginning now: this command is no longer needed"),
             ),
         ]);
         page.line(Tone::Faint, "tidegate status shows how far it is.");

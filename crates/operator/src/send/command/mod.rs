@@ -157,7 +157,7 @@ async fn send_to(
         }
     }
     if let Some(store) = store {
-        return shell.done(&Box::pin(upload::run(args, to, prepared, &store)).await?);
+        return shell.done(&Box::pin(upload::run(args, to, prepared, &store, shell)).await?);
     }
     let report = Box::pin(enqueue(args, to, prepared, &journal, shell)).await?;
     shell.show(&report)?;

@@ -4,13 +4,15 @@ use std::io::BufReader;
 
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_adapters::aws::{S3Store, SystemEntropy};
+use tidegate_core::in_full;
 use tidegate_core::runs::{RUNS_KEPT, Run};
 use tidegate_delivery::ports::{Entropy as _, QueueUrl, Runs as _};
 
 use super::args::SendArgs;
 use super::{Destination, PreparedRun, not_admitted, prepare};
+use crate::page::Tone;
 use crate::send::{Upload, UploadError, UploadReport, admitted, baseline};
-use crate::shell::CommandError;
+use crate::shell::{CommandError, Shell};
 
 /// The store that takes the rows; `None` without the option.
 pub(super) fn store(args: &SendArgs, stack: &Stack) -> Result<Option<S3Store>, CommandError> {
@@ -32,6 +34,7 @@ pub(super) async fn run(
     Destination { stack, campaign, .. }: &Destination,
     prepared: PreparedRun,
     store: &S3Store,
+    shell: &Shell,
 ) -> Result<UploadReport, CommandError> {
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
     let own: Vec<QueueUrl> = campaign.queues().map(|(_, url)| QueueUrl::new(url)).collect();
@@ -44,8 +47,15 @@ pub(super) async fn run(
     let input = BufReader::new(prepare::open(&args.file)?);
     let upload = Upload { file, format, checked: &prepared.checked, token: &SystemEntropy.token() };
     let run = upload.run(prepared.draft, input, stored, store, &ledger, &clock);
-    Box::pin(run).await.map_err(|error| match error {
+    let report = Box::pin(run).await.map_err(|error| match error {
         UploadError::Run(error) => not_admitted(error),
         error => CommandError::Unfinished(error.into()),
-    })
+    })?;
+    let scheduler = stack.clients().invoke(stack.scheduler_function.name.as_str());
+    if let Err(error) = scheduler.wake().await {
+        let said =
+            format!("The stack begins within a minute: it is not woken: {}", in_full(&error));
+        shell.output.remark(Tone::Warning, said);
+    }
+    Ok(report)
 }
