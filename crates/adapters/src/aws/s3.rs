@@ -91,7 +91,7 @@ impl S3Store {
         Ok(Some((body.map_err(unread)?.into_bytes().into(), object.e_tag)))
     }
 
-    /// The next bytes of an object of any size from byte `from` on, up to [`PART`], none at its end; and its entity tag, by
+    /// The next bytes of an object of any size from byte `from` on, up to 8 MiB, none at its end; and its entity tag, by
     /// which a change between two parts is seen. `None` if there is no such object.
     ///
     /// # Errors
