@@ -8,10 +8,14 @@ use std::path::{Path, PathBuf};
 use tidegate_core::store::Location;
 
 use super::SendArgs;
-use crate::shell::CommandError;
+use crate::page::Tone;
+use crate::shell::{CommandError, Shell};
 
 /// The options with the file that has the list; `None` if they name no list in S3.
-pub(super) async fn fetched(args: &SendArgs) -> Result<Option<SendArgs>, CommandError> {
+pub(super) async fn fetched(
+    args: &SendArgs,
+    shell: &Shell,
+) -> Result<Option<SendArgs>, CommandError> {
     let Some(url) = args.file.to_str().filter(|file| file.starts_with("s3://")) else {
         return Ok(None);
     };
@@ -28,6 +32,8 @@ pub(super) async fn fetched(args: &SendArgs) -> Result<Option<SendArgs>, Command
         fs::create_dir_all(folder).map_err(&failed)?;
     }
     let store = args.on.stack.open().await?.clients().store(location).patient();
+    let said = format!("Fetching the list to {} …", file.display());
+    shell.output.remark(Tone::Faint, said);
     let missing = || refused("is not there");
     let (mut bytes, version) = store.part(key, 0).await?.ok_or_else(missing)?;
     // Addresses: the owner's alone.

@@ -60,7 +60,7 @@ struct PreparedRun {
 }
 
 pub(crate) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
-    let fetched = in_s3::fetched(args).await?;
+    let fetched = in_s3::fetched(args, shell).await?;
     let args = fetched.as_ref().unwrap_or(args);
     let channel = texts::channel(args)?;
     let sources = prepare::sources(&args.mail, channel)?;
