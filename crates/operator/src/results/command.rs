@@ -47,7 +47,7 @@ use crate::stack::OnStack;
   tidegate results .tidegate/big-november.journal
   tidegate results november                     its counts, without the journal
   tidegate results november --list november.csv --csv results.csv
-      A run of `tidegate send --upload` has no journal: the ledger and the list tell of its rows.
+      A run of `send --upload` has no journal: the ledger and the list tell of its rows.
   tidegate results .tidegate/big-november.journal --csv results.csv
   tidegate results .tidegate/big-november.journal --status dead,bounced --csv
   tidegate results .tidegate/big-november.journal --status cancelled --csv rest.csv")]
