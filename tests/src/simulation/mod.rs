@@ -12,7 +12,7 @@ pub use tidegate_simulator::{
     BodyForm, DEAD_LETTERS, EXPRESS, FEEDBACK, LambdaEnvironment, MERGE, PollerEnd, PollerRun,
     ProducedMail, SimulatedPorts, WorldSettings, limit_queue, mail,
 };
-pub use world::World;
+pub use world::{World, uploaded_draft};
 
 /// A rate, for tests that write it as a number.
 ///

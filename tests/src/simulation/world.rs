@@ -6,6 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::time::Duration;
 
+use tidegate_core::channel::MessageRules;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::control::Control;
 use tidegate_core::counters::Counter;
@@ -14,7 +15,7 @@ use tidegate_core::draft::{
     CampaignDraft, DraftContent, InputFormat, TemplatePart, TemplateSource, Templates,
 };
 use tidegate_core::email::{AllowedSenders, split};
-use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
+use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, EpochMillis};
 use tidegate_core::runs::{Run, RunInput, RunSender, UploadedRows};
 use tidegate_core::store::rows::{StoredDrafts, StoredRow};
 use tidegate_core::store::{ObjectName, Waits, pack};
@@ -26,6 +27,30 @@ use tidegate_simulator::mail::produced;
 use tidegate_simulator::{DEAD_LETTERS, LambdaEnvironment, ProducedMail, WorldSettings, url};
 
 use super::{measure, rate};
+
+/// The draft of a list that the stack enqueues, with these templates.
+///
+/// # Panics
+/// Where the templates are none.
+pub fn uploaded_draft(campaign: &str, parts: [(TemplatePart, &str); 2]) -> CampaignDraft {
+    let parts = parts.map(|(part, text)| (part, TemplateSource::new("mail.txt", text)));
+    CampaignDraft {
+        campaign: campaign.to_owned(),
+        run: "november".to_owned(),
+        from: Some("news@example.org".to_owned()),
+        reply_to: Vec::new(),
+        priority: None,
+        tags: BTreeMap::new(),
+        configuration_set: None,
+        content: DraftContent::Templates(Templates::compile(parts, &[]).unwrap()),
+        to_column: None,
+        id_column: None,
+        not_before: None,
+        began: EpochMillis::new(0),
+        uploaded: true,
+        rules: MessageRules { has_store: true, ..AllowedSenders::everyone().into() },
+    }
+}
 
 /// A [`tidegate_simulator::World`] for tests: what fails is a panic.
 #[derive(Debug)]
@@ -193,25 +218,9 @@ impl World {
     /// # Panics
     /// Where the store or the ledger does not take it.
     pub async fn upload(&self, campaign: &str, rows: u64) {
-        let parts = [(TemplatePart::Subject, "News"), (TemplatePart::Text, "Dear {{ id }}, news.")];
-        let parts = parts.map(|(part, text)| (part, TemplateSource::new("mail", text)));
         let at = self.universe.now().into();
-        let draft = CampaignDraft {
-            campaign: campaign.to_owned(),
-            run: "november".to_owned(),
-            from: Some("news@example.org".to_owned()),
-            reply_to: Vec::new(),
-            priority: None,
-            tags: BTreeMap::new(),
-            configuration_set: None,
-            content: DraftContent::Templates(Templates::compile(parts, &[]).unwrap()),
-            to_column: None,
-            id_column: None,
-            not_before: None,
-            began: at,
-            uploaded: true,
-            rules: AllowedSenders::everyone().into(),
-        };
+        let text = [(TemplatePart::Subject, "News"), (TemplatePart::Text, "Dear {{ id }}, news.")];
+        let draft = uploaded_draft(campaign, text);
         let token = "abcdef";
         let chunk: Vec<StoredRow> = (1..=rows)
             .map(|row| {

@@ -7,13 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tidegate_core::Window;
-use tidegate_core::channel::MessageRules;
 use tidegate_core::control::{Cancel, Hold, HoldReason};
 use tidegate_core::draft::{
     CampaignDraft, DraftContent, MailOrigin, TemplatePart, TemplateSource, Templates,
 };
-use tidegate_core::email::AllowedSenders;
-use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{RUNS_KEPT, RowRanges, Run, RunInput, RunSender, RunStage, THE_STACK};
 use tidegate_core::store::rows::StoredDrafts;
 use tidegate_delivery::ports::{Clock as _, Runs as _, Store as _, StoredRun};
@@ -22,7 +19,7 @@ use tidegate_operator::results::{ResultsError, RunJournal};
 use tidegate_operator::send::{
     CheckOptions, InputFormat, Upload, UploadReport, check, replace_draft,
 };
-use tidegate_tests::simulation::{World, WorldSettings, measure};
+use tidegate_tests::simulation::{World, WorldSettings, measure, uploaded_draft};
 
 const FORMAT: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
 
@@ -40,22 +37,10 @@ fn templates(text: &str) -> Templates {
 
 /// The configuration set tells which version a mail is.
 fn draft(campaign: &str, version: &str) -> CampaignDraft {
-    CampaignDraft {
-        campaign: campaign.to_owned(),
-        run: "november".to_owned(),
-        from: Some("news@example.org".to_owned()),
-        reply_to: Vec::new(),
-        priority: None,
-        tags: BTreeMap::new(),
-        configuration_set: Some(version.to_owned()),
-        content: DraftContent::Templates(templates("Dear {{ name }}, news {{ number }}.")),
-        to_column: None,
-        id_column: None,
-        not_before: None,
-        began: EpochMillis::new(0),
-        uploaded: true,
-        rules: MessageRules { has_store: true, ..AllowedSenders::everyone().into() },
-    }
+    let text = "Dear {{ name }}, news {{ number }}.";
+    let parts = [(TemplatePart::Subject, "Hello {{ name }}"), (TemplatePart::Text, text)];
+    let configuration_set = Some(version.to_owned());
+    CampaignDraft { configuration_set, ..uploaded_draft(campaign, parts) }
 }
 
 fn list(rows: u64) -> String {
@@ -280,6 +265,13 @@ async fn a_cancel_ends_the_run_and_a_pause_keeps_its_rows_where_they_are() {
     world.play(200, async |_| {}).await;
     let cancelled = run(&world, "big").await;
     assert_eq!(cancelled.stage, RunStage::Cancelled);
+    // Regression: the rows that it had not come to were told as left out.
+    let bytes = world.store.get(&StoredDrafts::key_once_over("tokenbig")).await.unwrap().unwrap().0;
+    let (drafts, list) = (StoredDrafts::unpack(&bytes).unwrap(), list(6_000));
+    let journal = RunJournal::of_upload(cancelled.clone(), &drafts, "big", "in.csv".into(), || {
+        Ok(list.as_bytes())
+    });
+    assert_eq!(journal.unwrap().ended, None);
     assert!(cancelled.enqueued < 6_000, "{cancelled:?}");
     let left = world.store.contents();
     assert!(left.iter().all(|(key, _)| key.campaign != "big"), "{left:?}");

@@ -127,9 +127,9 @@ pub fn run_of(token: &str) -> &str {
 }
 
 impl Progress {
-    /// Gives each row of a chunk, by its number, a version, and says whether one has another than before. Rows that are enqueued keep
-    /// theirs. So do the first `may_have_gone` others: a run that was killed may have enqueued them. The rest gets
-    /// `current`.
+    /// Gives each row of a chunk, by its number, a version, and says whether one has another than before. Rows that are
+    /// enqueued keep theirs. So do the first `may_have_gone` others: a run that was killed may have enqueued them. The rest
+    /// gets `current`.
     pub fn bind(&mut self, rows: &[u64], may_have_gone: usize, current: u32) -> bool {
         let before = std::mem::take(&mut self.versions);
         let mut open = 0;

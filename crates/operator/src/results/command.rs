@@ -75,6 +75,10 @@ fn status(text: &str) -> Result<RowStatus, String> {
 pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
     let shown = args.journal.display().to_string();
     let journal = if args.journal.exists() {
+        if args.list.is_some() {
+            let said = "--list: allowed with the name of a run that was uploaded; a journal names its list";
+            return Err(CommandError::Input(said.to_owned()));
+        }
         let journal = BufReader::new(open_file(&args.journal)?);
         let journal = RunJournal::read(&shown, journal).map_err(failed)?;
         journal.check(open_file(&journal.header.input.path)?).map_err(failed)?;

@@ -59,8 +59,8 @@ impl RunJournal {
         let settings = [("input".to_owned(), run.input.list.clone())].into();
         let input = JournalInput { path, format: drafts.format, to_column };
         let header = JournalHeader::of(&run, queue, settings, input);
-        let over = matches!(run.stage, RunStage::Done | RunStage::Cancelled);
-        let (path, ended) = (run.name, over.then_some(run.seen));
+        // The rows that a cancelled run has not come to are left, and not excluded.
+        let (path, ended) = (run.name, (run.stage == RunStage::Done).then_some(run.seen));
         let (enqueued, uploaded) = (HashMap::new(), run.uploaded);
         let mut journal = Self { path, header, ended, enqueued, uploaded };
         let file = journal.file();

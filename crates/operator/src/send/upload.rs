@@ -190,10 +190,7 @@ impl View for UploadReport {
         page.fields([
             ("run", Span::from(&self.run)),
             ("size", Span::from(bytes(self.bytes))),
-            (
-                "enqueued by",
-                Span::from("the stack, beginning now: this command is no longer needed"),
-            ),
+            ("enqueued by", Span::from("the stack: this command is no longer needed")),
         ]);
         page.line(Tone::Faint, "tidegate status shows how far it is.");
     }

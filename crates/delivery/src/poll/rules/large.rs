@@ -99,7 +99,15 @@ async fn fetched<'a, E: Environment>(
                 let said = format!("stored.name: no such object in the store, {:?}", stored.name);
                 ("NoSuchObject", said.clone(), said)
             }
-            _ => return vec![give_back, Effect::Leave(mail, Leave::Hidden)],
+            failed => {
+                let error = failed.and_then(Result::err);
+                let error = error.as_ref().map(|error| error as &dyn std::error::Error);
+                tracing::warn!(
+                    error,
+                    "not known whether a mail without content was sent: it stays"
+                );
+                return vec![give_back, Effect::Leave(mail, Leave::Hidden)];
+            }
         },
         Err(Unfetched::Now(after)) => {
             return vec![give_back, Effect::Leave(mail, Leave::For(after))];

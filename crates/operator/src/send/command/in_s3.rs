@@ -28,14 +28,14 @@ pub(super) async fn fetched(
     let location = location.ok_or_else(|| refused("is no object's address"))?;
     let file: PathBuf = Path::new(".tidegate/s3").join(bucket).join(key);
     let failed = CommandError::of_file(&file, "cannot be written");
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder).map_err(&failed)?;
-    }
     let store = args.on.stack.open().await?.clients().store(location).patient();
     let said = format!("Fetching the list to {} …", file.display());
     shell.output.remark(Tone::Faint, said);
     let missing = || refused("is not there");
     let (mut bytes, version) = store.part(key, 0).await?.ok_or_else(missing)?;
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).map_err(&failed)?;
+    }
     // Addresses: the owner's alone.
     let options =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&file);
