@@ -26,16 +26,16 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 from confinement import Group, Mounts, unavailable
-from fakes import Fakes, fakes
+from fakes import HOST, Fakes, fakes
 from figures import SHARE_POINTS, UTILISATION, Row, at_least, at_most, number, told
 from programs import sdk_calls, slowness
-from runtime import Function, Settings
+from runtime import Answer, Function, Request, Settings, serve
 
 LEAD_SECONDS = 0.4
 POLLER_TIMEOUT = 15.0
@@ -57,8 +57,10 @@ WORDS = ("offer", "garden", "letter", "autumn", "reader", "ticket", "harbour", "
 @dataclass(frozen=True)
 class Case:
     """A rate, a function's memory, the size of a mail's HTML (0 is a tiny mail), whether its producer
-    compresses it, the number of domains to which tiny mails go in turn, and how many processors the
-    machine must have, so that the poller and what it calls do not wait for each other."""
+    compresses it, the number of domains to which tiny mails go in turn, how many processors the
+    machine must have, so that the poller and what it calls do not wait for each other, and how many
+    of the mails of a second have 10 MB, in the store.
+    """
 
     rate: int
     memory_mb: int
@@ -66,6 +68,7 @@ class Case:
     compressed: bool = False
     domains: int = 1
     processors: int = 2
+    large: int = 0
 
 
 CASES = {
@@ -76,6 +79,8 @@ CASES = {
     "lambda-200kb": Case(100, 256, 200),
     "lambda-200kb-cpu": Case(100, 1_769, 200),
     "lambda-200kb-gzip": Case(100, 1_769, 200, compressed=True),
+    "lambda-large": Case(105, 256, large=5),
+    "lambda-large-cpu": Case(105, 1_769, large=5),
 }
 LIMITS_PART = "limits"
 LIMITS = 20
@@ -106,13 +111,37 @@ def mails(campaign: str, case: Case, count: int) -> Iterator[str]:
     if not case.body_kb:
         text = '{{"id": "{0}-{1}", "to_address": "{0}-{1}@d{2}.example.com", ' \
                '"from_address": "news@example.org", "subject": "Hello", "body": "Text."}}'
-        yield from (text.format(campaign, n, n % case.domains) for n in range(count))
+        for n in range(count):
+            is_large = case.large and n % (case.rate // case.large) == 0
+            yield pointer(f"{campaign}{n}") if is_large else text.format(campaign, n, n % case.domains)
         return
     rest = json.dumps({"from": "News <news@example.org>", "subject": "The letter of the week",
                        "html": html(case.body_kb), "text": "In a browser it looks better."})[1:]
     texts = (f'{{"id": "{campaign}-{n}", "to": "{campaign}-{n}@example.com", {rest}'
              for n in range(count))
     yield from (map(compress, texts) if case.compressed else texts)
+
+
+@cache
+def content() -> bytes:
+    """A large mail's object: a MIME message of 10 MB."""
+    head = "From: news@example.org\r\nSubject: The plan\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+    mime = head.encode() + base64.encodebytes(random.Random(11).randbytes(7_300_000)).replace(b"\n", b"\r\n")
+    return json.dumps({"raw": base64.b64encode(mime).decode()}).encode()
+
+
+def pointer(name: str) -> str:
+    """A large mail on its queue (docs/large.md)."""
+    return json.dumps({"id": name, "to": f"{name}@example.com", "from": "news@example.org",
+                       "stored": {"name": name, "bytes": len(content())}})
+
+
+async def store(request: Request) -> Answer:
+    """S3, in which each object is the same, and which forgets deletes."""
+    if request.method == "GET":
+        size = len(content())
+        return 206, {"ETag": '"0"', "Content-Range": f"bytes 0-{size - 1}/{size}"}, content()
+    return 204, {}, b""
 
 
 def compress(body: str) -> str:
@@ -143,6 +172,7 @@ class Ended:
     waiting: int
     calls: int
     slowness: float
+    large: int
 
     def utilisation(self, windows: list[int]) -> float | None:
         sent = sum(self.by_window.get(window, 0) for window in windows)
@@ -192,7 +222,7 @@ class Site:
         by_window = dict(Counter(mail["arrived_ns"] // 1_000_000_000 for mail in arrivals))
         return {"case": case, "filled": filled, "by_window": by_window, "stats": self.at.stats(),
                 "waiting": self.at.waiting(), "calls": self.at.calls() - calls_before,
-                "slowness": self.slowness}
+                "slowness": self.slowness, "large": sum(mail["kind"] == "raw" for mail in arrivals)}
 
     def keep(self, outcome: Ended) -> None:
         (self.folder / "outcome.json").write_text(json.dumps(asdict(outcome), indent=1) + "\n")
@@ -257,6 +287,10 @@ async def run(case: Case, here: Site, variables: dict[str, str]) -> Outcome:
     campaigns = [{"name": name, "queue_url": at.queue(name), "weight": round(share * 100)}
                  for name, share in SHARES.items()]
     calls = at.calls()
+    if case.large:
+        _, port = await serve(store, at.identity.served)
+        variables |= {"TIDEGATE_STORE": "s3://mail/store", "AWS_ENDPOINT_URL_S3": f"https://{HOST}:{port}",
+                      "MALLOC_MMAP_THRESHOLD_": "1048576"}
     poller = here.function("poller", case.memory_mb, POLLER_TIMEOUT,
                            {"TIDEGATE_CAMPAIGNS": json.dumps(campaigns)} | variables)
     try:
@@ -307,6 +341,7 @@ def rows(outcome: Outcome, sdk_calls_ms: float | None, processors: int) -> list[
              f"{figures['cold_starts']} cold starts"),
         told("utilisation of the 3 windows after the pause", outcome.utilisation([*range(*outcome.after)][:3]), "of q"),
         at_most("refused", sum(outcome.stats["refused"].values()), "mails", 0),
+        *([told("large mails, of all", outcome.large / max(1, outcome.mails()), "")] if case.large else []),
         told("processor time a mail, warm", warm, "ms"),
         *outcome.rows(figures),
         told("most descriptors", figures["most_descriptors"], ""),

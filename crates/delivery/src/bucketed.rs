@@ -9,7 +9,9 @@ use tidegate_core::bucket::{LOST, REFUSED};
 use tidegate_core::config::BucketLost;
 use tidegate_core::outcome::{Failure, Stage};
 
-use crate::ports::{Answer, Bucket, Mail, Mailer, Monotonic, PortError, TakeRequest, Takes};
+use crate::ports::{
+    Answer, Bucket, Mail, Mailer, Monotonic, PortError, TakeRequest, Takes, Writer,
+};
 
 /// After a take without an answer the bucket is not asked for this long; then one mail alone tries again. It
 /// is a window's length, so an outage costs each window one time limit (300 ms) and one log event, instead
@@ -149,6 +151,10 @@ impl<M: Mailer, B: Bucket> Mailer for Bucketed<M, B> {
             shared.take(&mail, latest).await?;
         }
         self.mailer.send(mail, latest).await
+    }
+
+    fn writer(&self) -> Writer {
+        self.mailer.writer()
     }
 
     async fn warm(&self, connections: usize) {

@@ -6,6 +6,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 use serde::{Serialize, Serializer};
 use tidegate_core::Timestamp;
+use tidegate_core::memory::Memory;
 use tidegate_delivery::ports::{Clock, Entropy, Monotonic};
 use tokio::time::Instant;
 
@@ -53,7 +54,9 @@ impl Universe {
     /// An environment's clock whose wall is `offset_nanos` ahead of true time (behind, if negative).
     pub fn clock_with_offset(&self, offset_nanos: i64) -> SimClock {
         let (offset_nanos, pause) = (SharedState::new(offset_nanos), SharedState::default());
-        SimClock { universe: *self, started: Instant::now(), offset_nanos, pause }
+        let (started, megabyte) = (Instant::now(), Duration::ZERO);
+        let busy_until = SharedState::new(started);
+        SimClock { universe: *self, started, offset_nanos, pause, busy_until, megabyte }
     }
 }
 
@@ -81,9 +84,27 @@ pub struct SimClock {
     offset_nanos: SharedState<i64>,
     /// The age of the next reading: a pause of the process that falls right after it.
     pause: SharedState<Duration>,
+    /// Until then the processor is taken by work beside the slots.
+    busy_until: SharedState<Instant>,
+    /// Time that reading and writing a megabyte of mail takes; zero unless told.
+    megabyte: Duration,
 }
 
+/// Of a whole processor (measured: `make bench ONLY=lambda-large`), which a function with 1,769 MB has.
+const MEGABYTE: Duration = Duration::from_millis(4);
+const MB_PER_PROCESSOR: u32 = 1_769;
+
 impl SimClock {
+    /// The clock on a function with this memory, whose share of a processor works on mail.
+    pub fn on(self, memory: Memory) -> Self {
+        Self { megabyte: MEGABYTE * MB_PER_PROCESSOR / memory.0.max(1), ..self }
+    }
+
+    /// The time that work on `bytes` of mail takes.
+    pub(crate) fn takes(&self, bytes: usize) -> Duration {
+        self.megabyte * u32::try_from(bytes / 10_000).unwrap_or(u32::MAX) / 100
+    }
+
     /// Moves the wall clock by `nanos`, back if negative. The monotonic clock does not notice.
     pub fn step(&self, nanos: i64) {
         self.offset_nanos.with(|offset| *offset = offset.saturating_add(nanos));
@@ -105,6 +126,22 @@ impl Clock for SimClock {
     fn monotonic(&self) -> Monotonic {
         let now = Monotonic::from_origin(self.started.elapsed());
         now.before(self.pause.with(std::mem::take))
+    }
+
+    async fn beside<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let takes = self.takes(bytes);
+        let ends = self.busy_until.with(|busy| {
+            *busy = (*busy).max(Instant::now()) + takes;
+            *busy
+        });
+        if !takes.is_zero() {
+            tokio::time::sleep_until(ends).await;
+        }
+        work()
     }
 
     async fn sleep_until(&self, at: Monotonic) {

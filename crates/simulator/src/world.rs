@@ -355,8 +355,8 @@ impl World {
     /// Creates environment number `number`. Its wall clock is `ahead` nanoseconds ahead of true
     /// time.
     fn new_environment(&self, number: usize, ahead: i64) -> LambdaEnvironment {
-        let clock = self.universe.clock_with_offset(ahead);
         let poller = self.poller.borrow().clone();
+        let clock = self.universe.clock_with_offset(ahead).on(poller.memory);
         let mailer = self.ses.mailer_of(number, &clock).with_faults(&self.mail_faults);
         let mailer = match &poller.shared_bucket {
             Some(shared) => Bucketed::new(mailer, self.bucket.clone(), shared.lost),

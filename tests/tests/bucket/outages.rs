@@ -10,7 +10,9 @@ use tidegate_core::email::Email;
 use tidegate_core::outcome::{Failure, Outcome, classify};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::bucketed::Bucketed;
-use tidegate_delivery::ports::{Bucket as _, FailureKind, Mail, Mailer, Monotonic, Takes};
+use tidegate_delivery::ports::{
+    Bucket as _, FailureKind, Mail, Mailer, Monotonic, Takes, Writer, WrittenRequest,
+};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
@@ -22,6 +24,10 @@ pub(super) struct Ses;
 impl Mailer for Ses {
     async fn send(&self, _: Mail<'_>, _: Monotonic) -> Result<String, Failure> {
         Ok("id".to_owned())
+    }
+
+    fn writer(&self) -> Writer {
+        Box::new(|_| WrittenRequest::new(()))
     }
 
     async fn warm(&self, _: usize) {}

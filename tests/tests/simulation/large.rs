@@ -34,17 +34,20 @@ fn slow(from: u64, to: u64) -> Rule<FailureKind> {
     Rule::new(Fault::Slow(Latency::between(MS(from), MS(to)))).on(Operation::GetObject)
 }
 
+/// The fakes take the processor's time for reading and writing, as the function's memory gives it.
 #[tokio::test(start_paused = true)]
 async fn five_large_mails_a_second_leave_a_hundred_small_ones_their_slots() {
-    const MEGABYTES: usize = 10;
+    const LARGE: usize = 10_000_000;
     const WINDOWS: u64 = 8;
-    for merge in MODES {
-        let world = World::new(settings(105.0, merge));
+    for (merge, memory, least) in [(true, 256, 1), (false, 256, 1), (true, 1_769, 5)] {
+        let memory = Memory(memory);
+        let world = settings(105.0, merge).variable("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", memory.0);
+        let world = World::new(world);
         world.faults.add(slow(150, 400));
         for number in 0..5 * (WINDOWS + 2) {
             let small = (0..20).map(|n| ProducedMail::new(format!("small-{number}-{n}")));
             world.put("big", &small.collect::<Vec<_>>()).await;
-            world.put_large("big", &large(&format!("large-{number}"), MEGABYTES * 1_000_000)).await;
+            world.put_large("big", &large(&format!("large-{number}"), LARGE)).await;
         }
         let first = world.run(WINDOWS).await;
         let span = measure::span(first, 1..WINDOWS);
@@ -53,9 +56,9 @@ async fn five_large_mails_a_second_leave_a_hundred_small_ones_their_slots() {
             accepted.into_iter().partition(|mail| mail.id.starts_with("small"));
         let windows = WINDOWS - 1;
         let (small, sent) = (measure::sent(&many, &span), measure::sent(&few, &span));
-        let said = format!("merge {merge}: {small} small and {sent} large in {windows} windows");
+        let said = format!("merge {merge}, {memory:?}: {small} small and {sent} large");
         assert!(small * 100 >= windows * 100 * 97, "{said}");
-        assert!(sent >= 3 * windows, "{said}");
+        assert!(sent >= least * windows - least, "{said}");
 
         // What each environment has fetched, and SES does not have yet, fits into its room for contents.
         let fetches = world.faults.strikes().into_iter().map(|strike| (strike.resource, strike.at));
@@ -67,15 +70,30 @@ async fn five_large_mails_a_second_leave_a_hundred_small_ones_their_slots() {
             *held += change;
             Some(*held)
         });
-        let each = Memory(256).mail_bytes() / 4 * 3 / Memory::of_content(10_000_000);
+        let each = memory.mail_bytes() / 4 * 3 / Memory::of_content(LARGE as u64);
         let room = each * world.warm().len() as u64;
         let most = held.max().unwrap_or(0);
         assert!(most <= i64::try_from(room).unwrap(), "{said}: {most} contents held, {room} fit");
-        assert!(world.queues.max_bytes_held() <= Memory(256).mail_bytes() / 4, "{said}");
-        world.run(100).await;
+        assert!(world.queues.max_bytes_held() <= memory.mail_bytes() / 4, "{said}");
+        world.run(120).await;
         assert!(world.is_drained(), "{said}");
         world.assert_clean();
         assert_eq!(objects(&world).await, Vec::<String>::new());
+    }
+}
+
+/// Its request takes longer to write there than a send may be late.
+#[tokio::test(start_paused = true)]
+async fn a_mail_of_nearly_a_megabyte_keeps_its_slot_in_the_smallest_memory() {
+    for merge in MODES {
+        let settings = settings(20.0, merge).variable("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", 128);
+        let world = World::new(settings);
+        world.put("big", &[large("large", 900_000)]).await;
+        world.fill("small", 20).await;
+        world.run(4).await;
+        let accepted = world.accepted();
+        assert!(accepted.contains_key("large"), "merge {merge}: {accepted:?}");
+        world.assert_clean();
     }
 }
 

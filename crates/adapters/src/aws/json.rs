@@ -6,6 +6,7 @@
 //! time for a newsletter of 200 KB, most of which is escaped.) Endpoint, signature, retries and errors remain the SDK's.
 
 use std::cell::RefCell;
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_smithy_runtime_api::box_error::BoxError;
@@ -29,7 +30,9 @@ pub(crate) fn written(members: &impl Serialize) -> Result<Bytes, sonic_rs::Error
     SCRATCH.with_borrow_mut(|scratch| {
         scratch.clear();
         sonic_rs::to_writer(&mut *scratch, members)?;
-        Ok(Bytes::copy_from_slice(scratch))
+        // A large one is not copied, and its room not kept.
+        let is_large = scratch.len() > 1 << 20;
+        Ok(if is_large { mem::take(scratch).into() } else { Bytes::copy_from_slice(scratch) })
     })
 }
 

@@ -5,18 +5,27 @@ use std::error::Error;
 use std::time::Duration;
 
 use aws_credential_types::provider::error::CredentialsError;
+use aws_runtime::auth::PayloadSigningOverride;
 use aws_sdk_sesv2::Client;
 use aws_sdk_sesv2::config::retry::RetryConfig;
 use aws_sdk_sesv2::config::timeout::TimeoutConfig;
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterceptorContextMut;
+use aws_smithy_runtime_api::client::interceptors::{Intercept, dyn_dispatch_hint};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::config_bag::ConfigBag;
 use aws_smithy_types::error::ErrorMetadata;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use hyper::body::Bytes;
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 use tidegate_core::channel::Content;
+use tidegate_core::identity::hex;
 use tidegate_core::in_full;
 use tidegate_core::outcome::{Failure, Stage, unanswered};
-use tidegate_delivery::ports::{Mail, Mailer, Monotonic};
+use tidegate_delivery::ports::{Mail, Mailer, Monotonic, Writer, WrittenRequest};
 
 use crate::aws::error::find;
 #[cfg(feature = "sms")]
@@ -82,9 +91,15 @@ impl Mailer for AwsMailer {
         let default_set = self.configuration_set.as_deref();
         match (&self.service, mail.content) {
             (SendService::Email(client), Content::Email(email)) => {
-                let request = ses::request(&mail, email, default_set);
-                let body = written(&request)?;
+                let ready = mail.written.and_then(|request| request.get::<HashedBody>());
+                let (body, hash) = match ready {
+                    Some(HashedBody(ready)) => {
+                        ready.clone().map(|(body, hash)| (body, Some(hash)))?
+                    }
+                    None => (written(&ses::request(&mail, email, default_set))?, None),
+                };
                 let call = client.send_email().customize().interceptor(kind);
+                let call = call.interceptor(PayloadHash(hash));
                 let call = call.mutate_request(move |request| json::put(&body, request));
                 let answer = once(&ticket, self.send_timeout, call.send()).await?;
                 Ok(answer.message_id.unwrap_or_default())
@@ -99,6 +114,20 @@ impl Mailer for AwsMailer {
             }
             _ => Err(unwritable(&OtherChannel)),
         }
+    }
+
+    fn writer(&self) -> Writer {
+        let default_set = self.configuration_set.clone();
+        Box::new(move |mail| {
+            let body = match mail.content {
+                Content::Email(email) => {
+                    written(&ses::request(&mail, email, default_set.as_deref()))
+                }
+                Content::Text(_) => Err(unwritable(&OtherChannel)),
+            };
+            let hashed = body.map(|body| (body.clone(), hex(&Sha256::digest(&body))));
+            WrittenRequest::new(HashedBody(hashed))
+        })
     }
 
     /// Opens connections to the endpoint that the SDK would call, by a request that is not sent.
@@ -119,12 +148,39 @@ impl Mailer for AwsMailer {
     }
 }
 
+/// A body, and its SHA-256 in hex; or why it cannot be written.
+#[derive(Debug)]
+struct HashedBody(Result<(Bytes, String), Failure>);
+
+/// Signs a request by the hash of its body that was made before; none: the SDK makes it.
+#[derive(Debug)]
+struct PayloadHash(Option<String>);
+
+#[dyn_dispatch_hint]
+impl Intercept for PayloadHash {
+    fn name(&self) -> &'static str {
+        "PayloadHash"
+    }
+
+    fn modify_before_signing(
+        &self,
+        _: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if let Some(hash) = self.0.clone() {
+            config.interceptor_state().store_put(PayloadSigningOverride::Precomputed(hash));
+        }
+        Ok(())
+    }
+}
+
 /// A message of a channel that this mailer does not send; a poller's settings choose both.
 #[derive(Debug, thiserror::Error)]
 #[error("a message of another channel than TIDEGATE_CHANNEL says")]
 struct OtherChannel;
 
-fn written(request: &impl Serialize) -> Result<hyper::body::Bytes, Failure> {
+fn written(request: &impl Serialize) -> Result<Bytes, Failure> {
     json::written(request).map_err(|error| unwritable(&error))
 }
 

@@ -1,11 +1,13 @@
 //! The system's clocks, which no other module reads, and randomness from the operating system's generator.
 
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Timestamp;
 use tidegate_core::timestamp::nanos;
 use tidegate_delivery::ports::{Clock, Entropy, Monotonic};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// The system's clocks. Copies share one origin, so their monotonic instants can be compared.
@@ -37,6 +39,18 @@ impl Clock for SystemClock {
 
     fn monotonic(&self) -> Monotonic {
         Monotonic::from_origin(self.origin.elapsed())
+    }
+
+    async fn beside<T: Send + 'static>(
+        &self,
+        _: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        // Several at once would take the processor from the thread that keeps the slots.
+        static ONE: Semaphore = Semaphore::const_new(1);
+        let _turn = ONE.acquire().await;
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|error| resume_unwind(error.into_panic()))
     }
 
     fn sleep_until(&self, at: Monotonic) -> impl Future<Output = ()> {

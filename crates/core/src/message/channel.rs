@@ -172,6 +172,14 @@ impl Content {
         }
     }
 
+    /// The bytes of what is read, written and signed to send it: texts and files, not addresses and headers.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Email(email) => email.content_bytes(),
+            Self::Text(text) => text.text.len(),
+        }
+    }
+
     /// The addresses in a mail's `to`, without display names, or a text's phone number.
     pub fn to(&self) -> impl Iterator<Item = &str> {
         let (addresses, phone) = match self {

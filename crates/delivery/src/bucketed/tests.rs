@@ -7,7 +7,7 @@ use tidegate_core::outcome::{Outcome, classify};
 use tidegate_core::rate::{Rate, RateMargin};
 
 use super::*;
-use crate::ports::{FailureKind, LimitTake, Taken};
+use crate::ports::{FailureKind, LimitTake, Taken, WrittenRequest};
 
 /// A recorded request: rate, recipients wanted, the fewest of use, domains.
 type Taking = (f64, u32, u32, Vec<LimitTake>);
@@ -56,6 +56,10 @@ impl Mailer for &Ses {
     async fn send(&self, _: Mail<'_>, _: Monotonic) -> Result<String, Failure> {
         self.sent.set(self.sent.get() + 1);
         Ok("id".to_owned())
+    }
+
+    fn writer(&self) -> Writer {
+        Box::new(|_| WrittenRequest::new(()))
     }
 
     async fn warm(&self, connections: usize) {

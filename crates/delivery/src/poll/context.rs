@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tidegate_core::Timestamp;
+use tidegate_core::bucket::Pace;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::counters::{Counter, WindowCounts};
 use tidegate_core::exclusions::ExclusionList;
@@ -63,6 +64,11 @@ pub(super) struct Context<'a, E: Environment> {
 impl<E: Environment> Context<'_, E> {
     pub(super) fn now(&self) -> Timestamp {
         self.time.now(&self.env.clock)
+    }
+
+    /// The rate of this window, and its margin.
+    pub(super) fn pace(&self) -> Pace {
+        Pace { rate: self.plan.rate, rate_margin: self.config.rate_margin }
     }
 
     pub(super) fn count(&self, counter: Counter, count: u64) {

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use tidegate_core::allocation::BATCH;
 
-use crate::ports::{QueueUrl, Received};
+use crate::ports::{QueueUrl, Received, WrittenRequest};
 
 /// With each answer that has mail the largest size known falls by 1/100, unless a body is larger: it is
 /// halved in 69 answers (0.99^69 = 0.5).
@@ -84,6 +84,15 @@ pub(super) struct Share {
 pub(super) struct ContentRoom {
     _share: Share,
     _of_contents: Share,
+}
+
+/// The part of a large mail's sending that is done before its slot.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    /// The request; none where the mail is small.
+    pub(crate) request: Option<WrittenRequest>,
+    /// The room of its content, if that was fetched from the store: free once this is dropped.
+    pub(super) _room: Option<ContentRoom>,
 }
 
 impl Drop for Share {

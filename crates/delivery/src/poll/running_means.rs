@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_core::Timestamp;
 use tidegate_core::number::whole;
 
-use super::room::{ContentRoom, Room};
+use super::room::{Ahead, Room};
 use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
 
 /// The longest delay of a message: 15 minutes (SQS's `DelaySeconds`).
@@ -26,8 +26,7 @@ const ASSUMED_LATENCY: f64 = 0.2;
 #[derive(Debug)]
 pub(super) struct LateContent {
     pub(super) key: String,
-    pub(super) object: Vec<u8>,
-    pub(super) room: ContentRoom,
+    pub(super) ahead: Ahead,
     pub(super) since: Monotonic,
 }
 

@@ -81,6 +81,14 @@ pub trait Clock {
         (best.1, best.2)
     }
 
+    /// Does work on so many bytes that takes long of the processor, beside the thread that keeps the slots: waits end in
+    /// time meanwhile. Such work is done one after the other.
+    fn beside<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> impl Future<Output = T>;
+
     /// Sleeps until `at`, or returns at once if `at` has passed. Never returns early.
     fn sleep_until(&self, at: Monotonic) -> impl Future<Output = ()>;
 }

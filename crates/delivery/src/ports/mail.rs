@@ -1,5 +1,6 @@
 //! SES: sending, the shared buckets, the account, and its suppression lists.
 
+use std::any::Any;
 use std::future::Future;
 use std::time::Duration;
 
@@ -33,13 +34,35 @@ pub struct Mail<'a> {
     pub pace: Pace,
     /// The mail's recipients under limits with a rate; each limit's bucket is asked for them.
     pub takes: &'a [LimitTake],
+    /// The request, if it was written before its slot; else it is written in it.
+    pub written: Option<&'a WrittenRequest>,
 }
+
+/// A request that was written before its slot, since to write and hash megabytes takes longer than a send may be late. Its form is the
+/// mailer's own; the content is not needed any more.
+#[derive(Debug)]
+pub struct WrittenRequest(Box<dyn Any + Send + Sync>);
+
+impl WrittenRequest {
+    /// A request in the mailer's form.
+    pub fn new(request: impl Any + Send + Sync) -> Self {
+        Self(Box::new(request))
+    }
+
+    /// The request, if it is in this form.
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+/// Writes the request of a mail. One that cannot be written fails in its slot.
+pub type Writer = Box<dyn FnOnce(Mail<'_>) -> WrittenRequest + Send>;
 
 impl<'a> Mail<'a> {
     /// A mail without a tenant, and without limits that change or pace it.
     pub const fn new(content: &'a Content, campaign: &'a str, id: &'a str, pace: Pace) -> Self {
         let (through, limits, tenant) = (None, None, None);
-        Self { content, campaign, id, through, limits, tenant, pace, takes: &[] }
+        Self { content, campaign, id, through, limits, tenant, pace, takes: &[], written: None }
     }
 
     /// The configuration set through which it is sent, or its own; `None` without either.
@@ -72,6 +95,9 @@ pub trait Mailer {
         mail: Mail<'_>,
         latest: Monotonic,
     ) -> impl Future<Output = Result<String, Failure>>;
+
+    /// Writes a request before its slot, on any thread.
+    fn writer(&self) -> Writer;
 
     /// Opens up to `connections` connections without sending, so that the first sends of a window do not
     /// wait for TLS handshakes. Errors are not returned; the sends report them.

@@ -17,7 +17,8 @@ use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_core::timestamp::SECOND;
 use tidegate_delivery::ports::{
-    Account, AccountStatus, Clock, FailureKind, Mail, Mailer, Monotonic, PortError,
+    Account, AccountStatus, Clock, FailureKind, Mail, Mailer, Monotonic, PortError, Writer,
+    WrittenRequest,
 };
 
 use crate::clock::{Latency, SeededEntropy, SimClock, Universe, wait};
@@ -301,7 +302,10 @@ impl MemoryMailer {
 
     async fn reach(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
         let SesSettings { latency, hand_over, token_lag, .. } = self.ses.settings();
-        wait(hand_over.draw(&self.ses.entropy)).await;
+        let written = mail.written.and_then(|request| request.get::<Content>());
+        let unwritten = if written.is_none() { mail.content.bytes() } else { 0 };
+        let mail = Mail { content: written.unwrap_or(mail.content), ..mail };
+        wait(self.clock.takes(unwritten) + hand_over.draw(&self.ses.entropy)).await;
         if self.clock.monotonic() > latest {
             return Err(failures::too_late());
         }
@@ -318,6 +322,10 @@ impl Mailer for MemoryMailer {
         let resource = format!("{}/{}", mail.campaign, mail.id);
         let decision = self.faults.decide(Operation::Mail, resource);
         decision.run(self.reach(mail, latest)).await
+    }
+
+    fn writer(&self) -> Writer {
+        Box::new(|mail| WrittenRequest::new(mail.content.clone()))
     }
 
     async fn warm(&self, connections: usize) {

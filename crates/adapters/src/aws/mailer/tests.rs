@@ -369,3 +369,29 @@ async fn silence_after_the_request_was_written_is_ambiguous_after_the_send_timeo
     assert_eq!(failure.message, "no answer within 60ms");
     assert_eq!(service.requests(), 1);
 }
+
+#[tokio::test]
+async fn a_request_that_was_written_before_its_slot_has_the_body_and_signature_of_one_that_was_not()
+{
+    let email = email();
+    // Both must be signed in the same second.
+    for _ in 0..5 {
+        let ses = Fake::new([(); 2].map(|()| FakeAnswer::Http(200, &[], SENT.to_owned())));
+        let mailer = mailer(&ses.ses());
+        send(&mailer, &email).await.unwrap();
+        let written = mailer.writer()(mail(&email, None));
+        let latest = mailer.clock.monotonic() + Duration::from_mins(1);
+        let ahead = Mail { written: Some(&written), ..mail(&email, None) };
+        mailer.send(ahead, latest).await.unwrap();
+        let seen = ses.seen();
+        let [dates, signatures] = ["x-amz-date", "authorization"]
+            .map(|name| seen.iter().map(|request| request.header(name).unwrap().to_owned()))
+            .map(Iterator::collect::<Vec<_>>);
+        assert_eq!(seen[0].body, seen[1].body);
+        if dates[0] == dates[1] {
+            assert_eq!(signatures[0], signatures[1]);
+            return;
+        }
+    }
+    panic!("no two requests within a second");
+}

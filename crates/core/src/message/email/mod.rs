@@ -117,6 +117,20 @@ impl Email {
         }
     }
 
+    /// The bytes of its texts and files, as they stand in a request.
+    pub fn content_bytes(&self) -> usize {
+        let literal =
+            |text: &Option<TextLiteral>| text.as_ref().map_or(0, |text| text.literal().len());
+        let content = match &self.content {
+            Content::Simple { text, html, .. } => literal(text) + literal(html),
+            Content::Template { data, .. } => data.len(),
+            Content::Raw(raw) => raw.base64().len(),
+            Content::Stored(_) => 0,
+        };
+        content
+            + self.attachments.iter().map(|file| file.content.len().div_ceil(3) * 4).sum::<usize>()
+    }
+
     /// Names and values of all headers for SES: the producer's, and those of `list_unsubscribe`. At most 15.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
         let own = self.own_headers.iter().map(|h| (h.name.as_str(), h.value.as_str()));

@@ -16,7 +16,6 @@ use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender};
 use futures_util::future::pending;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
-use tidegate_core::bucket::Pace;
 use tidegate_core::config::DECIDED;
 
 use super::context::Context;
@@ -111,7 +110,6 @@ async fn send<E: Environment>(
 ) -> EndedSend {
     let started = ctx.monotonic();
     let id = message.envelope.identity.id();
-    let pace = Pace { rate: ctx.plan.rate, rate_margin: ctx.config.rate_margin };
     let takes = ctx.plan.limits.takes(&message.demands);
     let campaign = &message.envelope.campaign;
     let limits = ctx.plan.limits.table.tags(&message.demands);
@@ -123,8 +121,9 @@ async fn send<E: Environment>(
         tenant: message.tenant.as_deref(),
         through: message.through.as_deref(),
         limits,
-        pace,
+        pace: ctx.pace(),
         takes: &takes,
+        written: message.ahead.request.as_ref(),
     };
     let result = ctx.env.mailer.send(mail, latest).await;
     let latency = ctx.monotonic().saturating_since(started);

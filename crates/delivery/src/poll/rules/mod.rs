@@ -194,5 +194,6 @@ impl<'a, E: Environment> Rules<'a, E> {
         self.limits.report(entry);
         self.idle.report(entry);
         self.store.report(entry);
+        self.large.report(entry);
     }
 }

@@ -1,6 +1,7 @@
 //! A received message, parsed: its mail and envelope, or the reason why it must not be sent; and for each outcome the
 //! job that settles it, and the one log event.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::channel::Content;
@@ -23,7 +24,7 @@ use tidegate_core::{Timestamp, in_full, retry};
 use crate::poll::context::Context;
 use crate::poll::limits::idle_key;
 use crate::poll::plan::{CampaignQueue, PlannedCampaign};
-use crate::poll::room::ContentRoom;
+use crate::poll::room::Ahead;
 use crate::poll::settle::{Job, Receipt};
 use crate::ports::{Body, Environment, Fifo, MERGE_QUEUE, Monotonic, Outgoing, QueueUrl, Received};
 
@@ -82,7 +83,7 @@ impl Source {
 /// A valid mail or text message, ready to be sent.
 #[derive(Debug)]
 pub(crate) struct Message {
-    pub(crate) content: Content,
+    pub(crate) content: Arc<Content>,
     pub(crate) envelope: Envelope,
     /// SES's tenant of its campaign; none without one.
     pub(crate) tenant: Option<String>,
@@ -100,8 +101,7 @@ pub(crate) struct Message {
     pub(crate) mark: Option<String>,
     /// The key of the object in the store that has its content; none of a mail that comes whole.
     pub(crate) object: Option<String>,
-    /// The room of that content, once it was fetched.
-    pub(crate) room: Option<ContentRoom>,
+    pub(crate) ahead: Ahead,
 }
 
 /// The parts of a message that settling it needs.
@@ -212,8 +212,8 @@ pub(crate) fn read<E: Environment>(
         demands,
         through: None,
         object: content.stored().map(StoredContent::key),
-        room: None,
-        content,
+        ahead: Ahead::default(),
+        content: content.into(),
         held,
         mark: None,
     })
