@@ -1,5 +1,6 @@
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::rngs::Xoshiro256PlusPlus;
@@ -8,6 +9,7 @@ use serde::{Serialize, Serializer};
 use tidegate_core::Timestamp;
 use tidegate_core::memory::Memory;
 use tidegate_delivery::ports::{Clock, Entropy, Monotonic};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::shared::SharedState;
@@ -55,8 +57,8 @@ impl Universe {
     pub fn clock_with_offset(&self, offset_nanos: i64) -> SimClock {
         let (offset_nanos, pause) = (SharedState::new(offset_nanos), SharedState::default());
         let (started, megabyte) = (Instant::now(), Duration::ZERO);
-        let busy_until = SharedState::new(started);
-        SimClock { universe: *self, started, offset_nanos, pause, busy_until, megabyte }
+        let turn = Arc::new(Semaphore::new(1));
+        SimClock { universe: *self, started, offset_nanos, pause, turn, megabyte }
     }
 }
 
@@ -84,8 +86,8 @@ pub struct SimClock {
     offset_nanos: SharedState<i64>,
     /// The age of the next reading: a pause of the process that falls right after it.
     pause: SharedState<Duration>,
-    /// Until then the processor is taken by work beside the slots.
-    busy_until: SharedState<Instant>,
+    /// Work beside the slots is done one after the other.
+    turn: Arc<Semaphore>,
     /// Time that reading and writing a megabyte of mail takes; zero unless told.
     megabyte: Duration,
 }
@@ -133,14 +135,8 @@ impl Clock for SimClock {
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        let takes = self.takes(bytes);
-        let ends = self.busy_until.with(|busy| {
-            *busy = (*busy).max(Instant::now()) + takes;
-            *busy
-        });
-        if !takes.is_zero() {
-            tokio::time::sleep_until(ends).await;
-        }
+        let _turn = self.turn.acquire().await;
+        wait(self.takes(bytes)).await;
         work()
     }
 
