@@ -110,6 +110,9 @@ deploy-cdk: $(if $(PREBUILT),,build) binaries cdk need-validate ## Deploys the C
 	  $(if $(filter no,$(PROTECT)),-c terminationProtection=false) $(if $(filter no,$(CONFIRM)),--require-approval never)
 	@$(DOCTOR)
 
+verify-aws: $(if $(PREBUILT),,build) binaries need-validate ## The first hour on a real account, below a dollar: deploys, sends to SES's simulator, judges, removes (REGION FROM=ADDRESS ARCH PREBUILT=DIR)
+	$(VALIDATE_BIN)/python -B infra/verify/verify.py --region="$(REGION)" --sender="$(FROM)" --architecture=$(ARCH) --binaries="$(abspath $(PACKAGES))" --tidegate=$(TIDEGATE) $(ARGS)
+
 delete: need-validate ## Deletes the stack, its queues and the mail in them, however it was deployed (STACK REGION CONFIRM=no PROTECT=no)
 	$(BY_SAM) delete $(FOR_SAM)
 	@echo "make: $(STACK)'s deferral bucket stays, with the deferred mail (docs/deployment.md, Teardown)"
@@ -278,8 +281,8 @@ test-end-to-end:
 	$(CARGO_TEST) --test end_to_end -- --test-threads=6 --skip campaigns::
 
 # These run on the binaries of the same build, too, instead of those for Lambda's processor.
-test-guide: need-local need-validate need-aws cdk test-binaries ## Every command of docs/deployment.md, on the local AWS
-	cd infra/guide && TIDEGATE_AWS_CLI=$(or $(AWS_CLI),$(call found,aws,aws/bin/aws)) $(LOCAL_PYTHON) -B -m unittest
+test-guide: need-local need-validate need-aws cdk test-binaries ## Every command of docs/deployment.md, and a rehearsal of verify-aws, on the local AWS
+	for folder in verify guide; do (cd infra/$$folder && TIDEGATE_AWS_CLI=$(or $(AWS_CLI),$(call found,aws,aws/bin/aws)) $(LOCAL_PYTHON) -B -m unittest); done
 
 # With TIDEGATE_FUNCTIONS on a folder of zips.
 test-package: need-local need-validate need-reference cdk test-binaries ## The packages where there is no Rust: deployed by `sam deploy`, synthesised from npm, upgraded

@@ -207,8 +207,8 @@ def deploy(args: argparse.Namespace) -> None:
         copy.write_text(text.replace(BINARIES, str(args.binaries)), encoding="utf-8")
         quoted = {name: for_sam(value) for name, value in wanted.items()}
         file_of_all.write_text(json.dumps(quoted), encoding="utf-8")
-        sam(args, "deploy", "--template-file", str(copy), "--resolve-s3", "--capabilities",
-            "CAPABILITY_IAM", "--no-fail-on-empty-changeset",
+        sam(args, "deploy", "--template-file", str(copy), "--capabilities", "CAPABILITY_IAM",
+            *(["--s3-bucket", args.bucket] if args.bucket else ["--resolve-s3"]), "--no-fail-on-empty-changeset",
             "--confirm-changeset" if args.confirm else "--no-confirm-changeset",
             "--parameter-overrides", f"file://{file_of_all}")  # fmt: skip
     if describe(cloudformation, args.stack) is None:
@@ -266,6 +266,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
             option.add_argument("--settings", type=Path, metavar="FILE")
         if name == "deploy":
             option.add_argument("--architecture", required=True)
+            option.add_argument("--bucket", help="of the code; SAM's own unless it is given")
             option.add_argument("--binaries", type=Path, required=True, metavar="DIR")
             option.add_argument("--tidegate", type=Path, required=True, metavar="FILE")
     return parser.parse_args(arguments)

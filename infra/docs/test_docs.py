@@ -103,6 +103,12 @@ class Sources(unittest.TestCase):
         for command in ("make run", "make test"):
             self.assertRegex(readme, rf"(?m)^{command}\b")
 
+    def test_the_readme_says_how_many_reports_from_aws_there_are(self) -> None:
+        reports = len(list((DOCS / "verified").glob("*.md")))
+        said = re.findall(r"reports of it so far: (\w+)\.", (ROOT / "README.md").read_text(encoding="utf-8"))
+        self.assertEqual(said, [str(reports or "none")])
+        self.assertEqual("so far there is none" in (DOCS / "verify.md").read_text(encoding="utf-8"), reports == 0)
+
     def test_every_command_has_a_page_under_its_name(self) -> None:
         titles = {page.read_text(encoding="utf-8").split("\n", 1)[0] for page in (DOCS / "commands").glob("*.md")}
         self.assertGreater(len(commands()), 15)
