@@ -1,4 +1,4 @@
-"""What the functions' logs tell of a run, the bill by docs/cost.md's tariff, and the report's Markdown."""
+"""Figures of a run from the functions' logs, the bill by docs/cost.md's tariff, and the report's Markdown."""
 
 import json
 import math
@@ -48,7 +48,7 @@ class Figures:
     def worst_second(self) -> int:
         return max((bisect_left(self.starts, start + 1) - place for place, start in enumerate(self.starts)), default=0)
 
-    # What was sent during a step, and whether the step allows it.
+    # How much was sent during a step, and whether the step allows it.
     def of(self, step: Step) -> Row:
         starts, seconds = [start for start in self.starts if step.began <= start < step.ended], step.ended - step.began
         most, gap = math.ceil(step.allowed * seconds), max(b - a for a, b in pairwise([step.began, *starts, step.ended]))

@@ -1,4 +1,4 @@
-"""What a run's logs are taken to say, what the report shows of it, and what is refused before anything is deployed."""
+"""Figures from a run's logs, the report of them, and the accounts that are refused before anything is deployed."""
 
 from __future__ import annotations
 

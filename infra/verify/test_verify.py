@@ -19,7 +19,7 @@ sys.path.append(str(ROOT / "infra" / "tests"))
 from running import LocalAws  # noqa: E402
 
 REGION = "eu-west-1"
-PARTS = ["Figures", "While mail flowed", "Bill", "Audit", "Doctor", "Removed"]
+PARTS = ["Figures", "While mail flowed", "Bill", "Audit", "Doctor", "Left"]
 # Mail for so many seconds at the cap; the pause after it is long enough for the stack to fall asleep.
 SECONDS = 80
 
@@ -79,7 +79,7 @@ class Rehearsal(unittest.TestCase):
         self.assertIn(f"| mails that SES accepted | {mails} of {mails}, 0 dead letters | yes |", text)
         for name in ("Init Duration", "billed", "refused for the rate", "bounces and complaints that SES told of", "all"):
             self.assertIn(f"| {name} | not shown by the rehearsal |", text)
-        self.assertIn("Nothing is left.", text)
+        self.assertTrue(text.endswith("## Left\n\nNothing.\n"), text)
         self.assertNotRegex(text, r"000000000000|news@")
         steps = text.partition("## While mail flowed")[2].partition("## ")[0]
         self.assertEqual(steps.count("| yes |"), 5, steps)

@@ -22,7 +22,7 @@ from deploy import Refused, describe  # noqa: E402
 from report import Figures, Row, Step, dollars, masked, of_times, table  # noqa: E402
 
 REHEARSAL = "AWS_ENDPOINT_URL" in os.environ
-# Recipients a second; and dollars, of which an hour at this cap takes so many beside SES's: functions 4 cents, SQS 4, metrics 5, all else 1.
+# Recipients a second; and dollars, of which an hour takes so many beside SES's: functions 4 cents, SQS 4, metrics 5, all else 1.
 FASTEST, MOST_DOLLARS, DOLLARS_OF_AN_HOUR = 10.0, 1.0, 0.15
 # Every so many mails one goes to an address that SES's mailbox simulator answers in another way. Labels make them differ.
 # https://docs.aws.amazon.com/ses/latest/dg/send-an-email-from-console.html#send-email-simulator
@@ -35,7 +35,7 @@ PARAMETERS = {"Feedback": "count", "LogLevel": "info,tidegate=debug", "LogRetent
 IN_FORCE, LOG_SECONDS, PATIENCE, STACK_SECONDS = 3.0, 1.0 if REHEARSAL else 20.0, 300.0, 900.0
 
 
-# What SES tells of the account, which must be able to send from this address, and have no stack of ours.
+# Refuses an account that cannot send from this address, or has a stack of ours; gives SES's answer about it.
 def check(session: boto3.Session, sender: str) -> dict[str, Any]:
     if not session.region_name or not re.fullmatch(r"[^@\s,]+@[\w-]+(\.[\w-]+)+", sender):
         raise Refused(f"REGION is {session.region_name} and FROM {sender!r}: give both, such as REGION=eu-west-1 FROM=news@example.org")
@@ -64,8 +64,7 @@ def recipient(number: int) -> str:
 class Hour:
     def __init__(self, session: boto3.Session, options: Any, stack: str, cap: float) -> None:
         self.session, self.options, self.stack, self.cap = session, options, stack, cap
-        self.folder = INFRA.parent / ".local" / stack
-        self.to, self.steps = list[str](), list[Step]()
+        self.folder, self.to, self.steps = INFRA.parent / ".local" / stack, list[str](), list[Step]()
 
     def tidegate(self, *arguments: str, codes: Any = (0,)) -> subprocess.CompletedProcess[str]:
         command = [self.options.tidegate, *arguments, "--stack", self.stack, "--region", self.session.region_name]
@@ -140,17 +139,18 @@ class Hour:
         found = pages.paginate(logGroupName=f"/aws/lambda/{self.stack}-{function}", startTime=int(since * 1000))
         return [event["message"].strip() for page in found for event in page["events"]]
 
-    # What `tidegate audit` says, and whether all promises held; none where the program has no such command.
+    # The text of `tidegate audit`, and whether all promises held; none where the program has no such command.
     def audit(self, since: float) -> Row:
         ran = self.tidegate("audit", "--since", f"{int(time.time() - since) + 60}s", codes=range(256))
-        missing = "unrecognized subcommand" in ran.stderr
-        return "audit", "not audited: this tidegate has no audit" if missing else ran.stdout or ran.stderr, None if missing else ran.returncode == 0
+        if "unrecognized subcommand" in ran.stderr:
+            return "audit", "not audited: this tidegate has no command audit", None
+        return "audit", ran.stdout or ran.stderr, ran.returncode == 0
 
     def left(self) -> list[str]:
-        stacks = [self.stack] if describe(self.session.client("cloudformation"), self.stack) else []
         buckets = [bucket.name for bucket in self.session.resource("s3").buckets.all() if bucket.name.startswith(f"{self.stack}-")]
         groups = self.session.client("logs").describe_log_groups(logGroupNamePrefix=f"/aws/lambda/{self.stack}-")["logGroups"]
-        return [*stacks, *buckets, *(group["logGroupName"] for group in groups)]
+        stacks = [self.stack] * bool(describe(self.session.client("cloudformation"), self.stack))
+        return stacks + buckets + [group["logGroupName"] for group in groups]
 
     def delete(self, name: str) -> None:
         if name == self.stack:
@@ -181,12 +181,12 @@ class Hour:
                 f"  aws s3 ls | awk '/ {self.stack}-/ {{print $3}}' | xargs -I NAME aws s3 rb --force s3://NAME")  # fmt: skip
 
 
-# What only AWS can show.
+# A line that only AWS can fill.
 def of_aws(name: str, seen: str, holds: bool | None = None) -> Row:
     return (name, "not shown by the rehearsal", None) if REHEARSAL else (name, seen, holds)
 
 
-# What AWS has recorded of it, by part of the report.
+# The tables of the report, from the logs and the ledger's counters.
 def judge(hour: Hour, began: float, first_mail: float) -> dict[str, list[Row]]:
     time.sleep(LOG_SECONDS)
     seen, told = Figures([*hour.logged("poller", began), *hour.logged("scheduler", began)]), hour.counters()
@@ -230,7 +230,7 @@ def run(options: argparse.Namespace) -> list[str]:
     finally:
         left = hour.remove()
     said = {name: f"```text\n{text.strip()}\n```" for name, text in (("Audit", audit[1]), ("Doctor", doctor))}
-    parts = {name: table(rows) for name, rows in tables.items()} | said | {"Removed": f"Left: {', '.join(left)}" if left else "Nothing is left."}
+    parts = {name: table(rows) for name, rows in tables.items()} | said | {"Left": ", ".join(left) or "Nothing."}
     allowed = f"{told['SendQuota']['MaxSendRate']:g}/s{'' if told['ProductionAccessEnabled'] else ' (sandbox)'}"
     begins = (f"# {'Rehearsal on a local AWS' if REHEARSAL else 'Verified on AWS'}: {region}, {today}\n\n{version}. SES allows {allowed}; "
               f"the stack's cap was {hour.cap:g}/s. It sent {len(hour.to):,} mails to SES's mailbox simulator.")  # fmt: skip
