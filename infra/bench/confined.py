@@ -176,7 +176,8 @@ class Ended:
 
     def utilisation(self, windows: list[int]) -> float | None:
         sent = sum(self.by_window.get(window, 0) for window in windows)
-        return sent / (self.case.rate * len(windows)) if windows else None
+        # Of the slots that large mail leaves to the others.
+        return sent / ((self.case.rate - self.case.large) * len(windows)) if windows else None
 
     def mails(self) -> int:
         return int(self.stats["accepted"]["mails"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import random
 import subprocess
@@ -196,7 +197,7 @@ class ManyCampaigns(unittest.TestCase):
                  "by_window": dict.fromkeys(range(1_000, 1_150), 194),
                  "stats": {"accepted": {"mails": total}, "duplicates": 0, "campaigns": {}}, "filled": total + 5,
                  "waiting": 5, "calls": int(1.2 * total), "poller": figures, "scheduler": figures,
-                 "slowness": 1.0}
+                 "slowness": 1.0, "large": 0}
         return many.Outcome(**(given | changes))  # type: ignore[arg-type]
 
     def missed(self, **changes: object) -> list[str]:
@@ -233,7 +234,7 @@ class Cases(unittest.TestCase):
                  "refused": {}, "campaigns": {"big": {"mails": 3_240}, "small": {"mails": 360}}}
         given = {"case": case, "filled": 4_500, "steady": steady,
                  "after": after, "cold": [1_012], "by_window": dict.fromkeys(windows, 98),
-                 "warm_cpu": 2.3, "stats": stats, "waiting": 900, "calls": 1_900, "figures": figures, "slowness": 1.0}
+                 "warm_cpu": 2.3, "stats": stats, "waiting": 900, "calls": 1_900, "figures": figures, "slowness": 1.0, "large": 0}
         return confined.Outcome(**(given | changes))  # type: ignore[arg-type]
 
     def missed(self, processors: int = 3, **changes: object) -> list[str]:
@@ -296,6 +297,19 @@ class Cases(unittest.TestCase):
             bodies = list(confined.mails("big", case, 2))
             self.assertEqual([json.loads(body)["id"] for body in bodies], ["big-0", "big-1"])
             self.assertTrue(least <= len(bodies[0]) <= most, len(bodies[0]))
+
+    def test_of_a_seconds_mails_as_many_as_the_case_says_point_to_a_content_and_the_others_slots_are_judged(self) -> None:
+        case = confined.CASES["lambda-large"]
+        bodies = [json.loads(body) for body in confined.mails("big", case, case.rate)]
+        pointers = [body["stored"] for body in bodies if "stored" in body]
+        self.assertEqual((len(pointers), len({each["name"] for each in pointers})), (5, 5))
+        self.assertTrue(all(each["name"].isalnum() for each in pointers))
+        self.assertEqual({each["bytes"] for each in pointers}, {len(confined.content())})
+        mime = base64.b64decode(json.loads(confined.content())["raw"])
+        self.assertTrue(9_800_000 <= len(mime) <= 10_200_000, len(mime))
+        for small, missed in ((98, []), (95, ["utilisation, cold starts and dead connections in it"])):
+            windows = dict.fromkeys(self.outcome().by_window, small)
+            self.assertEqual(self.missed(case=case, by_window=windows, warm_cpu=0.0), missed)
 
     def test_all_parts_under_the_limits_have_one_name(self) -> None:
         self.assertEqual(bench.parts("lambda"), [*confined.CASES, many.PART, confined.LIMITS_PART])
