@@ -115,7 +115,7 @@ verify-aws: $(if $(PREBUILT),,build) binaries need-validate ## The first hour on
 
 delete: need-validate ## Deletes the stack, its queues and the mail in them, however it was deployed (STACK REGION CONFIRM=no PROTECT=no)
 	$(BY_SAM) delete $(FOR_SAM)
-	@echo "make: $(STACK)'s deferral bucket stays, with the deferred mail (docs/deployment.md, Teardown)"
+	@echo "make: $(STACK)'s store stays, with the mail that waits in it (docs/deployment.md, Teardown)"
 
 PREFIX ?= $(HOME)/.local
 install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin (PREFIX=~/.local)
