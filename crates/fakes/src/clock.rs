@@ -7,7 +7,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 use serde::{Serialize, Serializer};
 use tidegate_core::Timestamp;
-use tidegate_core::memory::Memory;
+use tidegate_core::memory::{MB_PER_PROCESSOR, Memory};
 use tidegate_delivery::ports::{Clock, Entropy, Monotonic};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -92,9 +92,8 @@ pub struct SimClock {
     megabyte: Duration,
 }
 
-/// Of a whole processor (measured: `make bench ONLY=lambda-large`), which a function with 1,769 MB has.
+/// Of a whole processor (measured: `make bench ONLY=lambda-large`), which a function with [`MB_PER_PROCESSOR`] has.
 const MEGABYTE: Duration = Duration::from_millis(4);
-const MB_PER_PROCESSOR: u32 = 1_769;
 
 impl SimClock {
     /// The clock on a function with this memory, whose share of a processor works on mail.

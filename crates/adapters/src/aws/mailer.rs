@@ -98,8 +98,10 @@ impl Mailer for AwsMailer {
                     }
                     None => (written(&ses::request(&mail, email, default_set))?, None),
                 };
-                let call = client.send_email().customize().interceptor(kind);
-                let call = call.interceptor(PayloadHash(hash));
+                let mut call = client.send_email().customize().interceptor(kind);
+                if let Some(hash) = hash {
+                    call = call.interceptor(PayloadHash(hash));
+                }
                 let call = call.mutate_request(move |request| json::put(&body, request));
                 let answer = once(&ticket, self.send_timeout, call.send()).await?;
                 Ok(answer.message_id.unwrap_or_default())
@@ -152,9 +154,9 @@ impl Mailer for AwsMailer {
 #[derive(Debug)]
 struct HashedBody(Result<(Bytes, String), Failure>);
 
-/// Signs a request by the hash of its body that was made before; none: the SDK makes it.
+/// Signs a request by the hash of its body that was made before, in place of one that the SDK makes.
 #[derive(Debug)]
-struct PayloadHash(Option<String>);
+struct PayloadHash(String);
 
 #[dyn_dispatch_hint]
 impl Intercept for PayloadHash {
@@ -168,9 +170,8 @@ impl Intercept for PayloadHash {
         _: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if let Some(hash) = self.0.clone() {
-            config.interceptor_state().store_put(PayloadSigningOverride::Precomputed(hash));
-        }
+        let hash = PayloadSigningOverride::Precomputed(self.0.clone());
+        config.interceptor_state().store_put(hash);
         Ok(())
     }
 }

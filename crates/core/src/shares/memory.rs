@@ -12,13 +12,13 @@ const PROCESS_BYTES: u64 = 48 * MEBIBYTE;
 const COPIES: u64 = 5;
 /// Bytes of content in a window for each MB of memory: 0.4 s of the function's share of a processor, at 6 ns a byte to fetch,
 /// read, write, hash and send (measured: `make bench ONLY=lambda-large`).
-const CONTENT_PER_MB: u64 = 400_000_000 / 6 / 1_769;
+const CONTENT_PER_MB: u64 = 400_000_000 / 6 / MB_PER_PROCESSOR as u64;
 const MEBIBYTE: u64 = 1_048_576;
 
 /// Seconds for which a mail is in memory: 0.1 s while it is fed, and then until SES has answered.
 const HELD_SECONDS: f64 = 0.4;
 /// Megabytes of memory with which Lambda gives a function one whole vCPU.
-const PROCESSOR_MB: f64 = 1_769.0;
+pub const MB_PER_PROCESSOR: u32 = 1_769;
 /// Milliseconds of one vCPU that a mail costs: a constant part, and a part per KB. Measured by
 /// `make bench ONLY=lambda`.
 const MAIL_MS: f64 = 0.7;
@@ -84,7 +84,7 @@ impl Memory {
     /// ```
     pub fn needed(per_second: f64, kilobytes: u32) -> Self {
         let processor_ms = per_second * (MAIL_MS + MAIL_MS_PER_KB * f64::from(kilobytes));
-        let processor = PROCESSOR_MB * processor_ms / 1e3 / PROCESSOR_SHARE;
+        let processor = f64::from(MB_PER_PROCESSOR) * processor_ms / 1e3 / PROCESSOR_SHARE;
         let held = per_second * HELD_SECONDS * f64::from(kilobytes) * 1e3 * real(COPIES) / 0.75;
         let room = (real(PROCESS_BYTES) + held) / real(MEBIBYTE);
         let megabytes = u32::try_from(whole(processor.max(room).ceil())).unwrap_or(u32::MAX);

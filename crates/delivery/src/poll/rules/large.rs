@@ -95,7 +95,7 @@ impl<'a, E: Environment> LargeMail<'a, E> {
         if mail.content.bytes() <= WRITTEN_AHEAD || mail.ahead.request.is_some() {
             return Ok(mail);
         }
-        Err(Kept::Later(written(ctx, mail).boxed_local()))
+        Err(Kept::Later(written(ctx, Rc::clone(&self.contents), mail).boxed_local()))
     }
 
     /// Tells the next pollers until when mail that was put off becomes visible.
@@ -144,13 +144,19 @@ impl Request {
 /// Writes the request of a mail that came whole.
 async fn written<'a, E: Environment>(
     ctx: &'a Context<'a, E>,
+    contents: Rc<Contents>,
     mut mail: Box<Message>,
 ) -> Vec<Effect> {
     let (content, request) = (Arc::clone(&mail.content), Request::of(ctx, &mail));
     let writing = ctx.env.clock.beside(content.bytes(), move || request.write(&content));
     // Where the window is over before its turn comes, the work is spared.
-    mail.ahead.request = ctx.within(Duration::ZERO, writing).await;
-    vec![Effect::Pass(mail, NextRule::Marks)]
+    match ctx.within(Duration::ZERO, writing).await {
+        Some(request) => {
+            mail.ahead.request = Some(request);
+            vec![Effect::Pass(mail, NextRule::Marks)]
+        }
+        None => vec![Effect::Leave(mail, Leave::For(contents.put_off(ctx.now(), 1)))],
+    }
 }
 
 async fn fetched<'a, E: Environment>(
