@@ -12,14 +12,33 @@ from typing import NamedTuple
 
 REPORT = re.compile(r"^REPORT .*Billed Duration: (\d+) ms\s+Memory Size: (\d+) MB(?:.*Init Duration: ([\d.]+) ms)?")
 PRICES = json.loads((Path(__file__).resolve().parent.parent / "cost" / "prices.json").read_text())
-# A window writes the ledger three times at most, CloudWatch adds so many bytes to each line, two campaigns have no more metrics
-# (docs/operations/metrics.md), and the template has so many alarms. While mail waits nothing that is done keeps all of it for longer
-# than the gap's seconds, but for a rate below one a second.
-WRITES, LINE_BYTES, METRICS, ALARMS, HOURS_OF_A_MONTH, LONGEST_GAP = 3, 26, 45, 7, 730, 5.0
-# A line of a table: what it is of, what was seen, and whether that is as promised; none where nothing is promised.
-Row = tuple[str, str, bool | None]
-# Something that was done, from its effect on, and the recipients a second that it allows.
-Step = NamedTuple("Step", [("name", str), ("began", float), ("ended", float), ("allowed", float)])
+# Writes of a window to the ledger, at most.
+WRITES = 3
+# Bytes that CloudWatch adds to each line.
+LINE_BYTES = 26
+# Metrics of two campaigns, at most (docs/operations/metrics.md), and the template's alarms.
+METRICS, ALARMS = 45, 7
+HOURS_OF_A_MONTH = 730
+# While mail waits, nothing that is done keeps all of it for more seconds, but for a rate below one a second.
+LONGEST_GAP = 5.0
+
+
+class Row(NamedTuple):
+    """A line of a table."""
+
+    name: str
+    seen: str
+    # Whether that is as promised; none where nothing is promised.
+    holds: bool | None
+
+
+class Step(NamedTuple):
+    """Something that was done, from its effect on, and the recipients a second that it allows."""
+
+    name: str
+    began: float
+    ended: float
+    allowed: float
 
 
 def dollars(**quantities: float) -> float:
@@ -44,16 +63,16 @@ class Figures:
         self.gb_seconds = sum(int(ms) / 1e3 * int(mb) / 1024 for ms, mb, _ in reports)
         self.log_gb = sum(len(line.encode()) + LINE_BYTES for line in lines) / 1e9
 
-    # Of all seconds, whenever they begin: the most mails that were begun in one.
     def worst_second(self) -> int:
+        """Of all seconds, whenever they begin: the most mails that were begun in one."""
         return max((bisect_left(self.starts, start + 1) - place for place, start in enumerate(self.starts)), default=0)
 
-    # How much was sent during a step, and whether the step allows it.
     def of(self, step: Step) -> Row:
+        """How much was sent during a step, and whether the step allows it."""
         starts, seconds = [start for start in self.starts if step.began <= start < step.ended], step.ended - step.began
         most, gap = math.ceil(step.allowed * seconds), max(b - a for a, b in pairwise([step.began, *starts, step.ended]))
         seen = f"{len(starts)} mails in {seconds:.0f} s, at most {most}; longest time without one {gap:.1f} s"
-        return step.name, seen, len(starts) <= most and (not most or gap <= max(LONGEST_GAP, 3 / step.allowed))
+        return Row(step.name, seen, len(starts) <= most and (not most or gap <= max(LONGEST_GAP, 3 / step.allowed)))
 
     def bill(self, counters: dict[str, int], seconds: float) -> dict[str, float]:
         months, writes = (math.ceil(seconds / 3600) + 1) / HOURS_OF_A_MONTH, WRITES * counters.get("windows", 0)
@@ -69,6 +88,6 @@ def table(rows: list[Row]) -> str:
     return "\n".join(["| | seen | as promised |", "|---|---|---|", *(f"| {name} | {seen} | {said[holds]} |" for name, seen, holds in rows)])
 
 
-# Without an account's number and without an address.
 def masked(text: str) -> str:
+    """Without an account's number and without an address."""
     return re.sub(r"\b\d{12}\b", "ACCOUNT", re.sub(r"[\w.+*-]+@(?=[\w-]+\.)", "***@", text))

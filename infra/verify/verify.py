@@ -22,21 +22,29 @@ from deploy import Refused, describe  # noqa: E402
 from report import Figures, Row, Step, dollars, masked, of_times, table  # noqa: E402
 
 REHEARSAL = "AWS_ENDPOINT_URL" in os.environ
-# Recipients a second; and dollars, of which an hour takes so many beside SES's: functions 4 cents, SQS 4, metrics 5, all else 1.
-FASTEST, MOST_DOLLARS, DOLLARS_OF_AN_HOUR = 10.0, 1.0, 0.15
+# Recipients a second.
+FASTEST = 10.0
+# Dollars that a run may cost, and that an hour takes beside SES's: functions 4 cents, SQS 4, metrics 5, all else 1.
+MOST_DOLLARS, DOLLARS_OF_AN_HOUR = 1.0, 0.15
 # Every so many mails one goes to an address that SES's mailbox simulator answers in another way. Labels make them differ.
 # https://docs.aws.amazon.com/ses/latest/dg/send-an-email-from-console.html#send-email-simulator
 EVERY, OTHERS = 50, ("bounce", "complaint", "suppressionlist", "ooto")
-CAMPAIGNS, WHY = {"main": 0.9, "minor": 0.1}, ("--reason", "make verify-aws")
+CAMPAIGNS = {"main": 0.9, "minor": 0.1}
+WHY = ("--reason", "make verify-aws")
 # The simulator's complaints would hold a campaign; at `debug` each mail has a line in the log.
 PARAMETERS = {"Feedback": "count", "LogLevel": "info,tidegate=debug", "LogRetentionDays": "1"}
-# A command acts within two seconds, and this machine's clock may be a second off; CloudWatch has a line within seconds; mails may take
-# so much longer than at the cap; CloudFormation deletes such a stack within two minutes.
-IN_FORCE, LOG_SECONDS, PATIENCE, STACK_SECONDS = 3.0, 1.0 if REHEARSAL else 20.0, 300.0, 900.0
+# A command acts within two seconds, and this machine's clock may be a second off.
+IN_FORCE = 3.0
+# CloudWatch has a line by then; not tried on AWS.
+LOG_SECONDS = 1.0 if REHEARSAL else 20.0
+# Mails may take so much longer than at the cap.
+PATIENCE = 300.0
+# CloudFormation deletes the stack by then.
+STACK_SECONDS = 900.0
 
 
-# Refuses an account that cannot send from this address, or has a stack of ours; gives SES's answer about it.
 def check(session: boto3.Session, sender: str) -> dict[str, Any]:
+    """Refuses an account that cannot send from this address, or has a stack of ours; gives SES's answer about it."""
     if not session.region_name or not re.fullmatch(r"[^@\s,]+@[\w-]+(\.[\w-]+)+", sender):
         raise Refused(f"REGION is {session.region_name} and FROM {sender!r}: give both, such as REGION=eu-west-1 FROM=news@example.org")
     ses, verified = session.client("sesv2"), False
@@ -60,8 +68,9 @@ def recipient(number: int) -> str:
     return f"{kind}+{number}@simulator.amazonses.com"
 
 
-# A stack for an hour: what is done to it while mail flows, and its removal.
 class Hour:
+    """A stack for an hour: what is done to it while mail flows, and its removal."""
+
     def __init__(self, session: boto3.Session, options: Any, stack: str, cap: float) -> None:
         self.session, self.options, self.stack, self.cap = session, options, stack, cap
         self.folder, self.to, self.steps = INFRA.parent / ".local" / stack, list[str](), list[Step]()
@@ -84,7 +93,8 @@ class Hour:
         deploy.deploy(deploy.parse(["deploy", "--no-confirm", "--no-protect", *(f"--{name}={value}" for name, value in given.items())]))
 
     def send(self, campaign: str, count: int) -> None:
-        first, run, rows, text = len(self.to), f"after-{len(self.to)}", self.folder / "rows.csv", self.folder / "mail.txt"
+        first, run = len(self.to), f"after-{len(self.to)}"
+        rows, text = self.folder / "rows.csv", self.folder / "mail.txt"
         self.to += [recipient(number) for number in range(first, first + count)]
         rows.write_text("\n".join(["to", *self.to[first:]]))
         text.write_text("A mail of make verify-aws.\n")
@@ -98,8 +108,8 @@ class Hour:
                 raise Refused(f"only {sent} of {mails} mails were sent in time")
             time.sleep(1)
 
-    # `after` is when it is in force; 0 where mail must flow from the first moment on.
     def step(self, name: str, allowed: float, after: float, do: Any) -> None:
+        """`after` is when it is in force; 0 where mail must flow from the first moment on."""
         print(f"verify: {name}", flush=True)
         began = time.time()
         do()
@@ -107,8 +117,8 @@ class Hour:
         time.sleep(after + self.options.seconds / 16)
         self.steps.append(Step(name, began, time.time(), allowed))
 
-    # Sends, steers and wakes; the seconds from a command to its mail after a pause.
     def pass_through(self) -> float:
+        """Sends, steers and wakes; the seconds from a command to its mail after a pause."""
         mails, half, invoke = self.cap * self.options.seconds, f"{self.cap / 2:g}", self.session.client("lambda").invoke
         for campaign, share in CAMPAIGNS.items():
             self.send(campaign, round(mails * share))
@@ -128,8 +138,8 @@ class Hour:
         self.wait_until_sent(len(self.to))
         return time.monotonic() - began
 
-    # Lambda starts new ones after a change of a function's configuration.
     def replace_environments(self) -> None:
+        """Lambda starts new ones after a change of a function's configuration."""
         functions, name = self.session.client("lambda"), f"{self.stack}-poller"
         known = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
         functions.update_function_configuration(FunctionName=name, Environment={"Variables": known | {"VERIFY": "new"}})
@@ -139,12 +149,12 @@ class Hour:
         found = pages.paginate(logGroupName=f"/aws/lambda/{self.stack}-{function}", startTime=int(since * 1000))
         return [event["message"].strip() for page in found for event in page["events"]]
 
-    # The text of `tidegate audit`, and whether all promises held; none where the program has no such command.
     def audit(self, since: float) -> Row:
+        """The text of `tidegate audit`, and whether all promises held; none where the program has no such command."""
         ran = self.tidegate("audit", "--since", f"{int(time.time() - since) + 60}s", codes=range(256))
         if "unrecognized subcommand" in ran.stderr:
-            return "audit", "not audited: this tidegate has no command audit", None
-        return "audit", ran.stdout or ran.stderr, ran.returncode == 0
+            return Row("audit", "not audited: this tidegate has no command audit", None)
+        return Row("audit", ran.stdout or ran.stderr, ran.returncode == 0)
 
     def left(self) -> list[str]:
         buckets = [bucket.name for bucket in self.session.resource("s3").buckets.all() if bucket.name.startswith(f"{self.stack}-")]
@@ -161,9 +171,9 @@ class Hour:
             self.session.resource("s3").Bucket(name).objects.delete()
             self.session.resource("s3").Bucket(name).delete()
 
-    # The stack first. CloudFormation refuses it while it changes the stack, and a call that was under way when we were interrupted
-    # may make something yet. Where it is interrupted or fails, it says what is left to be done by hand.
     def remove(self) -> list[str]:
+        """The stack first. CloudFormation refuses it while it changes the stack, and a call that was under way when we were interrupted
+        may make something yet. Where it is interrupted or fails, it says what is left to be done by hand."""
         deadline, left = time.monotonic() + STACK_SECONDS, [self.stack]
         try:
             while left and time.monotonic() < deadline:
@@ -181,13 +191,13 @@ class Hour:
                 f"  aws s3 ls | awk '/ {self.stack}-/ {{print $3}}' | xargs -I NAME aws s3 rb --force s3://NAME")  # fmt: skip
 
 
-# A line that only AWS can fill.
 def of_aws(name: str, seen: str, holds: bool | None = None) -> Row:
-    return (name, "not shown by the rehearsal", None) if REHEARSAL else (name, seen, holds)
+    """A line that only AWS can fill."""
+    return Row(name, "not shown by the rehearsal", None) if REHEARSAL else Row(name, seen, holds)
 
 
-# The tables of the report, from the logs and the ledger's counters.
 def judge(hour: Hour, began: float, first_mail: float) -> dict[str, list[Row]]:
+    """The tables of the report, from the logs and the ledger's counters."""
     time.sleep(LOG_SECONDS)
     seen, told = Figures([*hour.logged("poller", began), *hour.logged("scheduler", began)]), hour.counters()
     mails, dead, refused = (told.get(name, 0) for name in ("mails", "dead", "refused"))
@@ -196,11 +206,11 @@ def judge(hour: Hour, began: float, first_mail: float) -> dict[str, list[Row]]:
     heard = (bounced, complained) == (to_bounce, to_complain)
     return {
         "Figures": [
-            ("mails that SES accepted", f"{mails:,} of {len(hour.to):,}, {dead} dead letters", mails == len(hour.to) and not dead),
+            Row("mails that SES accepted", f"{mails:,} of {len(hour.to):,}, {dead} dead letters", mails == len(hour.to) and not dead),
             of_aws("refused for the rate", str(refused), refused == 0),
-            ("seconds that nobody served", str(told.get("windows_missed", 0)), None),
-            ("worst second, by the log's times", f"{seen.worst_second()} mails, at a cap of {hour.cap:g}/s", None),
-            ("from a command to its mail, after a pause", f"{first_mail:.1f} s", None),
+            Row("seconds that nobody served", str(told.get("windows_missed", 0)), None),
+            Row("worst second, by the log's times", f"{seen.worst_second()} mails, at a cap of {hour.cap:g}/s", None),
+            Row("from a command to its mail, after a pause", f"{first_mail:.1f} s", None),
             of_aws("bounces and complaints that SES told of", f"{bounced} of {to_bounce}, {complained} of {to_complain}", heard),
             of_aws("SES's answer", of_times(seen.latencies)),
             of_aws("Init Duration", of_times(seen.init)),
@@ -229,7 +239,7 @@ def run(options: argparse.Namespace) -> list[str]:
         audit = hour.audit(began)
     finally:
         left = hour.remove()
-    said = {name: f"```text\n{text.strip()}\n```" for name, text in (("Audit", audit[1]), ("Doctor", doctor))}
+    said = {name: f"```text\n{text.strip()}\n```" for name, text in (("Audit", audit.seen), ("Doctor", doctor))}
     parts = {name: table(rows) for name, rows in tables.items()} | said | {"Left": ", ".join(left) or "Nothing."}
     allowed = f"{told['SendQuota']['MaxSendRate']:g}/s{'' if told['ProductionAccessEnabled'] else ' (sandbox)'}"
     begins = (f"# {'Rehearsal on a local AWS' if REHEARSAL else 'Verified on AWS'}: {region}, {today}\n\n{version}. SES allows {allowed}; "
@@ -238,7 +248,7 @@ def run(options: argparse.Namespace) -> list[str]:
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / f"{today}-{region}.md").write_text(masked(text) + "\n", encoding="utf-8")
     print(f"verify: the report is {options.out}/{today}-{region}.md")
-    return [name for rows in [*tables.values(), [audit]] for name, _, holds in rows if holds is False] + left
+    return [row.name for rows in [*tables.values(), [audit]] for row in rows if row.holds is False] + left
 
 
 def main() -> int | str:

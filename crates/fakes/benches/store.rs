@@ -17,11 +17,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidegate_core::draft::{
-    CampaignDraft, DraftContent, InputFormat, TemplatePart, TemplateSource, Templates,
-};
-use tidegate_core::email::AllowedSenders;
-use tidegate_core::identity::EpochMillis;
+use tidegate_core::draft::{InputFormat, TemplatePart, TemplateSource, Templates};
 use tidegate_core::store::refill::due_until;
 use tidegate_core::store::rows::{ROWS, StoredDrafts, StoredRow, run_of};
 use tidegate_core::store::{ObjectName, Waits, pack};
@@ -31,7 +27,7 @@ use tidegate_delivery::ports::{
     StorePage, StoredObject, Version,
 };
 use tidegate_delivery::schedule::refill::{Bounds, Destinations, RefillPorts, bring_back};
-use tidegate_fakes::{MemoryStore, Universe};
+use tidegate_fakes::{MemoryStore, Universe, list_draft};
 
 const HTML_ROWS: usize = 20_000;
 const HTML_BYTES: usize = 30_000;
@@ -190,22 +186,7 @@ impl Lists {
     }
 
     fn drafts(&self, campaign: &str) -> Vec<u8> {
-        let draft = CampaignDraft {
-            campaign: campaign.to_owned(),
-            run: "november".to_owned(),
-            from: Some("news@example.org".to_owned()),
-            reply_to: Vec::new(),
-            priority: None,
-            tags: BTreeMap::new(),
-            configuration_set: None,
-            content: DraftContent::Templates(self.templates.clone()),
-            to_column: None,
-            id_column: None,
-            not_before: None,
-            began: EpochMillis::new(1_795_207_000_000),
-            uploaded: true,
-            rules: AllowedSenders::everyone().into(),
-        };
+        let draft = list_draft(campaign, self.templates.clone());
         let (list, format, cancelled_at) = ("in.csv".to_owned(), InputFormat::Json, None);
         StoredDrafts { list, format, cancelled_at, drafts: vec![draft] }.pack().unwrap()
     }

@@ -46,6 +46,6 @@ pub use ses::{
     SesSettings, SesTenant, failures,
 };
 pub use sliding_count::worst_second;
-pub use store::MemoryStore;
+pub use store::{MemoryStore, list_draft};
 pub use unused_port::unused_port;
 pub use value::ValueError;

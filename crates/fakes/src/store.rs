@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use tidegate_core::draft::{CampaignDraft, DraftContent, Templates};
+use tidegate_core::email::AllowedSenders;
+use tidegate_core::identity::EpochMillis;
 use tidegate_core::store::ObjectName;
 use tidegate_delivery::ports::{PortError, Store, StorePage, StoredObject, Version};
 
@@ -115,5 +118,24 @@ impl Store for MemoryStore {
             (standing.as_deref() == stands.map(Version::as_str)).then(|| state.put(key, bytes))
         };
         self.call(Operation::ReplaceObject, key, replace).await
+    }
+}
+/// The draft `november` of a list that the stack enqueues: these templates, one sender, and nothing else.
+pub fn list_draft(campaign: &str, templates: Templates) -> CampaignDraft {
+    CampaignDraft {
+        campaign: campaign.to_owned(),
+        run: "november".to_owned(),
+        from: Some("news@example.org".to_owned()),
+        reply_to: Vec::new(),
+        priority: None,
+        tags: BTreeMap::new(),
+        configuration_set: None,
+        content: DraftContent::Templates(templates),
+        to_column: None,
+        id_column: None,
+        not_before: None,
+        began: EpochMillis::new(1_795_207_000_000),
+        uploaded: true,
+        rules: AllowedSenders::everyone().into(),
     }
 }

@@ -11,18 +11,16 @@ use tidegate_core::config::PollerConfig;
 use tidegate_core::control::Control;
 use tidegate_core::counters::Counter;
 use tidegate_core::dead_letter::DeadLetter;
-use tidegate_core::draft::{
-    CampaignDraft, DraftContent, InputFormat, TemplatePart, TemplateSource, Templates,
-};
+use tidegate_core::draft::{CampaignDraft, InputFormat, TemplatePart, TemplateSource, Templates};
 use tidegate_core::email::{AllowedSenders, split};
-use tidegate_core::identity::{CAMPAIGN_QUEUE_BYTES, EpochMillis};
+use tidegate_core::identity::CAMPAIGN_QUEUE_BYTES;
 use tidegate_core::runs::{Run, RunInput, RunSender, UploadedRows};
 use tidegate_core::store::rows::{StoredDrafts, StoredRow};
 use tidegate_core::store::{ObjectName, Waits, pack};
 use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{Outgoing, Runs as _, Standing, Store as _, StoredRun};
-use tidegate_fakes::{QueueSettings, QueuedMessage};
+use tidegate_fakes::{QueueSettings, QueuedMessage, list_draft};
 use tidegate_simulator::mail::produced;
 use tidegate_simulator::{DEAD_LETTERS, LambdaEnvironment, ProducedMail, WorldSettings, url};
 
@@ -34,22 +32,8 @@ use super::{measure, rate};
 /// Where the templates are none.
 pub fn uploaded_draft(campaign: &str, parts: [(TemplatePart, &str); 2]) -> CampaignDraft {
     let parts = parts.map(|(part, text)| (part, TemplateSource::new("mail.txt", text)));
-    CampaignDraft {
-        campaign: campaign.to_owned(),
-        run: "november".to_owned(),
-        from: Some("news@example.org".to_owned()),
-        reply_to: Vec::new(),
-        priority: None,
-        tags: BTreeMap::new(),
-        configuration_set: None,
-        content: DraftContent::Templates(Templates::compile(parts, &[]).unwrap()),
-        to_column: None,
-        id_column: None,
-        not_before: None,
-        began: EpochMillis::new(0),
-        uploaded: true,
-        rules: MessageRules { has_store: true, ..AllowedSenders::everyone().into() },
-    }
+    let rules = MessageRules { has_store: true, ..AllowedSenders::everyone().into() };
+    CampaignDraft { rules, ..list_draft(campaign, Templates::compile(parts, &[]).unwrap()) }
 }
 
 /// A [`tidegate_simulator::World`] for tests: what fails is a panic.

@@ -509,27 +509,12 @@ async fn a_mail_in_the_store_is_found_there_with_its_time() {
 
 #[tokio::test]
 async fn a_row_that_is_not_enqueued_yet_is_found_by_its_id() {
-    use tidegate_core::draft::{CampaignDraft, DraftContent, InputFormat, Templates};
+    use tidegate_core::draft::{InputFormat, Templates};
     use tidegate_core::store::rows::{StoredDrafts, StoredRow};
     use tidegate_core::store::{Progress, pack};
     use tidegate_delivery::ports::Store as _;
     let store = tidegate_fakes::MemoryStore::default();
-    let draft = CampaignDraft {
-        campaign: "big".to_owned(),
-        run: "november".to_owned(),
-        from: None,
-        reply_to: Vec::new(),
-        priority: None,
-        tags: [].into(),
-        configuration_set: None,
-        content: DraftContent::Templates(Templates::compile([], &[]).unwrap()),
-        to_column: None,
-        id_column: None,
-        not_before: None,
-        began: EpochMillis::new(7),
-        uploaded: true,
-        rules: tidegate_core::email::AllowedSenders::everyone().into(),
-    };
+    let draft = tidegate_fakes::list_draft("big", Templates::compile([], &[]).unwrap());
     let drafts = StoredDrafts {
         list: "in.csv".to_owned(),
         format: InputFormat::Json,

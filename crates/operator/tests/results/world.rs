@@ -7,7 +7,7 @@ use tidegate_core::Timestamp;
 use tidegate_core::config::Campaign;
 use tidegate_core::dead_letter::{DeadLetter, LastError};
 use tidegate_core::deduplication::{Acceptance, Deduplication};
-use tidegate_core::email::{AllowedSenders, Email};
+use tidegate_core::email::Email;
 use tidegate_core::identity::{EpochMillis, Identity};
 use tidegate_core::runs::{Run, RunInput, RunSender};
 use tidegate_delivery::ports::{
@@ -16,15 +16,15 @@ use tidegate_delivery::ports::{
 };
 use tidegate_fakes::{
     FaultPlan, MemoryLedger, MemoryQueues, MemoryStore, QueueSettings, SeededEntropy, Universe,
+    list_draft,
 };
 use tidegate_operator::dead::{Coverage, Letter, LetterContent, LetterSnapshot};
 use tidegate_operator::results::{
     ResultsError, ResultsReport, RowResult, RunJournal, StackSettings, facts, results, waiting,
 };
 use tidegate_operator::send::{
-    CampaignDraft, CheckOptions, DraftContent, InputFormat, JournalHeader, JournalInput,
-    JournalWriter, RunEnd, RunRecord, SendLimits, Session, TemplatePart, TemplateSource, Templates,
-    baseline, check,
+    CampaignDraft, CheckOptions, InputFormat, JournalHeader, JournalInput, JournalWriter, RunEnd,
+    RunRecord, SendLimits, Session, TemplatePart, TemplateSource, Templates, baseline, check,
 };
 
 const FORMAT: InputFormat = InputFormat::Csv { delimiter: b',', multiline: false };
@@ -115,22 +115,9 @@ impl World {
         let csv = lines.collect::<Vec<_>>().join("\n");
         let parts = [(TemplatePart::Subject, "Hello"), (TemplatePart::Text, "Text.")];
         let parts = parts.map(|(part, text)| (part, TemplateSource::new("t", text)));
-        let draft = CampaignDraft {
-            campaign: campaign.to_owned(),
-            run: run.to_owned(),
-            from: Some("news@example.org".to_owned()),
-            reply_to: Vec::new(),
-            priority: None,
-            tags: BTreeMap::new(),
-            configuration_set: None,
-            content: DraftContent::Templates(Templates::compile(parts, &[]).unwrap()),
-            to_column: None,
-            id_column: None,
-            not_before: None,
-            began: EpochMillis::new(1_795_207_000_000),
-            uploaded: false,
-            rules: AllowedSenders::everyone().into(),
-        };
+        let templates = Templates::compile(parts, &[]).unwrap();
+        let draft = list_draft(campaign, templates);
+        let draft = CampaignDraft { run: run.to_owned(), uploaded: false, ..draft };
         let checking = CheckOptions {
             format: FORMAT,
             max_faults: 1,

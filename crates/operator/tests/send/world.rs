@@ -7,19 +7,19 @@ use tidegate_core::Timestamp;
 use tidegate_core::back_pressure::{
     BackPressureFigures, BackPressureLevel, BackPressurePolicy, Reading,
 };
-use tidegate_core::email::{AllowedSenders, Email};
+use tidegate_core::email::Email;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::runs::{Baseline, RUNS_KEPT, Run, RunInput, RunSender, RunStage};
 use tidegate_delivery::ports::{Clock as _, Ledger as _, QueueUrl, Runs as _};
 use tidegate_fakes::{
     FaultPlan, Latency, MemoryLedger, MemoryQueues, MemoryStore, QueueSettings, SeededEntropy,
-    Universe,
+    Universe, list_draft,
 };
 use tidegate_operator::send::{
-    CampaignDraft, CheckOptions, DraftContent, InputFault, InputFormat, InputSummary,
-    JournalContents, JournalHeader, JournalInput, JournalWriter, KnownList, RecipientFilter,
-    RunEnd, RunRecord, SendError, SendLimits, SendPorts, SendProgress, SendReport, Session,
-    TemplatePart, TemplateSource, Templates, admitted, check, journalled_rows, read_journal,
+    CampaignDraft, CheckOptions, InputFault, InputFormat, InputSummary, JournalContents,
+    JournalHeader, JournalInput, JournalWriter, KnownList, RecipientFilter, RunEnd, RunRecord,
+    SendError, SendLimits, SendPorts, SendProgress, SendReport, Session, TemplatePart,
+    TemplateSource, Templates, admitted, check, journalled_rows, read_journal,
 };
 
 pub(crate) const FILE: &str = "recipients.csv";
@@ -50,7 +50,7 @@ pub(crate) fn templates(parts: &[(TemplatePart, &str, &str)]) -> Templates {
 }
 
 pub(crate) fn draft() -> CampaignDraft {
-    let content = DraftContent::Templates(templates(&[
+    let templates = templates(&[
         (TemplatePart::Subject, "--subject", "Hello {{ first_name }}"),
         (TemplatePart::Html, "mail.html", "<p>Dear {{ first_name }},</p>\n<p>News.</p>\n"),
         (TemplatePart::Text, "mail.txt", "Dear {{ first_name }},\nnews.\n"),
@@ -59,22 +59,14 @@ pub(crate) fn draft() -> CampaignDraft {
             "--list-unsubscribe",
             "https://example.org/out?t={{ token|urlencode }}",
         ),
-    ]));
+    ]);
     CampaignDraft {
-        campaign: "big".to_owned(),
         run: "recipients".to_owned(),
         from: Some("News <news@example.org>".to_owned()),
         reply_to: vec!["answers@example.org".to_owned()],
-        priority: None,
         tags: BTreeMap::from([("edition".to_owned(), "2026-11".to_owned())]),
-        configuration_set: None,
-        content,
-        to_column: None,
-        id_column: None,
-        not_before: None,
-        began: EpochMillis::new(1_795_207_000_000),
         uploaded: false,
-        rules: AllowedSenders::everyone().into(),
+        ..list_draft("big", templates)
     }
 }
 
