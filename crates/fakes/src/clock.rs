@@ -92,6 +92,8 @@ pub struct SimClock {
     megabyte: Duration,
 }
 
+/// How often the kernel hands out a function's share of a processor, in nanoseconds.
+const PERIOD_NS: u64 = 20_000_000;
 /// Of a whole processor (measured: `make bench ONLY=lambda-large`), which a function with [`MB_PER_PROCESSOR`] has.
 const MEGABYTE: Duration = Duration::from_millis(4);
 
@@ -104,6 +106,18 @@ impl SimClock {
     /// The time that work on `bytes` of mail takes.
     pub(crate) fn takes(&self, bytes: usize) -> Duration {
         self.megabyte * u32::try_from(bytes / 10_000).unwrap_or(u32::MAX) / 100
+    }
+
+    /// While work goes on beside, a small function's share of each period is used up after its first part, and nothing
+    /// else goes on before the next one.
+    async fn share(&self) {
+        if self.turn.available_permits() == 0 && self.megabyte > MEGABYTE {
+            let period = Duration::from_nanos(PERIOD_NS);
+            let into = Duration::from_nanos(self.universe.now().as_nanos() % PERIOD_NS);
+            if into > period.mul_f64(MEGABYTE.div_duration_f64(self.megabyte)) {
+                wait(period.saturating_sub(into)).await;
+            }
+        }
     }
 
     /// Moves the wall clock by `nanos`, back if negative. The monotonic clock does not notice.
@@ -141,7 +155,10 @@ impl Clock for SimClock {
 
     async fn sleep_until(&self, at: Monotonic) {
         match self.started.checked_add(at.since_origin()) {
-            Some(instant) if instant > Instant::now() => tokio::time::sleep_until(instant).await,
+            Some(instant) if instant > Instant::now() => {
+                tokio::time::sleep_until(instant).await;
+                self.share().await;
+            }
             Some(_) => {}
             None => std::future::pending().await,
         }

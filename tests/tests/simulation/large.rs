@@ -34,31 +34,33 @@ fn slow(from: u64, to: u64) -> Rule<FailureKind> {
     Rule::new(Fault::Slow(Latency::between(MS(from), MS(to)))).on(Operation::GetObject)
 }
 
-/// The fakes take the processor's time for reading and writing, as the function's memory gives it.
+/// The fakes take the processor's time for reading and writing, as the function's memory gives it, and keep it from the
+/// slots. So a small memory has large mail every 64 windows while small mail needs each slot, and more often after it.
 #[tokio::test(start_paused = true)]
 async fn five_large_mails_a_second_leave_a_hundred_small_ones_their_slots() {
     const LARGE: usize = 10_000_000;
-    const WINDOWS: u64 = 8;
-    for (merge, memory, least) in [(true, 256, 1), (false, 256, 1), (true, 1_769, 5)] {
+    for (merge, memory, served, least) in
+        [(true, 256, 40, 4), (false, 256, 40, 4), (true, 1_769, 8, 30)]
+    {
         let memory = Memory(memory);
         let world = settings(105.0, merge).variable("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", memory.0);
         let world = World::new(world);
         world.faults.add(slow(150, 400));
-        for number in 0..5 * (WINDOWS + 2) {
+        for number in 0..5 * (served + 2) {
             let small = (0..20).map(|n| ProducedMail::new(format!("small-{number}-{n}")));
             world.put("big", &small.collect::<Vec<_>>()).await;
             world.put_large("big", &large(&format!("large-{number}"), LARGE)).await;
         }
-        let first = world.run(WINDOWS).await;
-        let span = measure::span(first, 1..WINDOWS);
+        let first = world.run(served).await;
+        let span = measure::span(first, 1..served);
         let accepted = world.ses.accepted();
         let (many, few): (Vec<_>, Vec<_>) =
             accepted.into_iter().partition(|mail| mail.id.starts_with("small"));
-        let windows = WINDOWS - 1;
         let (small, sent) = (measure::sent(&many, &span), measure::sent(&few, &span));
         let said = format!("merge {merge}, {memory:?}: {small} small and {sent} large");
-        assert!(small * 100 >= windows * 100 * 97, "{said}");
-        assert!(sent >= least * windows - least, "{said}");
+        // Of 102.9 slots a second.
+        assert!(small + sent >= (served - 1) * 101, "{said}");
+        assert!(sent >= least, "{said}");
 
         // What each environment has fetched, and SES does not have yet, fits into its room for contents.
         let fetches = world.faults.strikes().into_iter().map(|strike| (strike.resource, strike.at));
@@ -75,7 +77,7 @@ async fn five_large_mails_a_second_leave_a_hundred_small_ones_their_slots() {
         let most = held.max().unwrap_or(0);
         assert!(most <= i64::try_from(room).unwrap(), "{said}: {most} contents held, {room} fit");
         assert!(world.queues.max_bytes_held() <= memory.mail_bytes() / 4, "{said}");
-        world.run(120).await;
+        world.run(1_500).await;
         assert!(world.is_drained(), "{said}");
         world.assert_clean();
         assert_eq!(objects(&world).await, Vec::<String>::new());

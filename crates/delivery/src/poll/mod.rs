@@ -189,7 +189,7 @@ async fn tell<E: Environment>(
     let (sum, answers) = drained.answers;
     report.latency_ms = (answers > 0).then(|| sum.as_secs_f64() * 1e3 / f64::from(answers));
     report.highest_receive_count = ctx.highest_receive_count.get();
-    report.counts = ctx.counts.take();
+    report.counts.clone_from(&ctx.counts.borrow());
     if report.count(Counter::ReceivedOften) > 0 {
         tracing::error!(
             receive_count = report.highest_receive_count,

@@ -3,10 +3,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::time::Duration;
 
-use tidegate_core::Timestamp;
 use tidegate_core::number::whole;
+use tidegate_core::{Timestamp, Window};
 
 use super::room::{Ahead, Room};
 use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
@@ -22,11 +23,42 @@ const EXPRESS_FALLS: f64 = 0.3;
 /// SES's latency, in seconds, before any was observed.
 const ASSUMED_LATENCY: f64 = 0.2;
 
-/// Content of a large mail that came too late for its window.
+/// The most windows from one content to the next.
+const MOST_APART: u64 = 64;
+
+/// When the next window may fetch content. Where work for content kept the processor from the slots of other mail, eight
+/// times as many windows pass until the next one, else half as many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ContentPace {
+    /// Windows from one with content to the next: 1 to 64.
+    pub(super) apart: u64,
+    last: Window,
+}
+
+impl Default for ContentPace {
+    fn default() -> Self {
+        Self { apart: 1, last: Window::default() }
+    }
+}
+
+impl ContentPace {
+    pub(super) fn is_due(self, window: Window) -> bool {
+        window >= self.last.plus(self.apart)
+    }
+
+    /// The pace after a window with content, in which so many of its slots passed while mail waited.
+    pub(super) fn after(self, window: Window, skipped: u64, slots: u64) -> Self {
+        let is_in_the_way = skipped > 1 && skipped * 50 > slots;
+        let apart = if is_in_the_way { self.apart * 8 } else { self.apart / 2 };
+        Self { apart: apart.clamp(1, MOST_APART), last: window }
+    }
+}
+
+/// Content of a large mail that was not sent in its window.
 #[derive(Debug)]
 pub(super) struct LateContent {
     pub(super) key: String,
-    pub(super) ahead: Ahead,
+    pub(super) ahead: Rc<Ahead>,
     pub(super) since: Monotonic,
 }
 
@@ -35,6 +67,7 @@ pub(super) struct RunningMeans {
     pub(super) room: Room,
     /// Bounded by the room for contents, and given up where a fetch needs that room.
     late: RefCell<VecDeque<LateContent>>,
+    pub(super) content_pace: Cell<ContentPace>,
     latency: Cell<Option<f64>>,
     recipients: RefCell<BTreeMap<String, f64>>,
     last_sent: Cell<Option<Monotonic>>,
@@ -174,4 +207,33 @@ impl RunningMeans {
 
 fn ceiling(value: f64) -> usize {
     usize::try_from(whole(value.ceil())).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_that_costs_other_mail_its_slots_comes_ever_less_often_and_again_where_it_costs_none()
+    {
+        let at = Window::from_epoch_second;
+        let mut pace = ContentPace::default();
+        let mut windows = Vec::new();
+        for second in 100..1_000 {
+            if pace.is_due(at(second)) {
+                let skipped = if second < 400 { 3 } else { 2 };
+                pace = pace.after(at(second), skipped, 100);
+                windows.push(second);
+            }
+        }
+        let seen = [100, 108, 172, 236, 300, 364, 428, 460, 476, 484, 488, 490, 491, 492, 493];
+        assert_eq!(windows.get(..15), Some(&seen[..]));
+        assert_eq!(windows.last(), Some(&999));
+    }
+
+    #[test]
+    fn a_single_slot_that_was_lost_says_nothing_at_a_slow_rate() {
+        let pace = ContentPace::default().after(Window::default(), 1, 2);
+        assert_eq!(pace.apart, 1);
+    }
 }

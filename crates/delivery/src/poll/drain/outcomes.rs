@@ -1,5 +1,6 @@
 //! The step that follows each answer of SES to a send.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use tidegate_core::config::{DECIDED, Unsent};
@@ -14,6 +15,7 @@ use tidegate_core::waits::bucket;
 use super::state::Drain;
 use crate::poll::control_record;
 use crate::poll::rules::{EndedSend, Fate, Kept};
+use crate::poll::running_means::LateContent;
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, accepted, give_up, log, put_back, receipt, retry};
 use crate::poll::sources::supply::KeptMail;
@@ -278,6 +280,13 @@ impl<E: Environment> Drain<'_, E> {
 
     pub(super) fn leave_until(&mut self, message: &Message, shown: Option<Duration>) {
         self.count_left(message);
+        if let Some(stored) = message.content.stored()
+            && message.ahead.request.is_some()
+        {
+            let (ahead, since) = (Rc::clone(&message.ahead), self.ctx.monotonic());
+            let content = LateContent { key: stored.key(), ahead, since };
+            self.ctx.running_means.keep_late(content);
+        }
         let after = self.rules.shown_after(message);
         let is_released = self.ctx.config.unsent == Unsent::Release;
         let released = is_released.then_some(Duration::ZERO);

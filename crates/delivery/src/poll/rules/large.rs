@@ -1,9 +1,9 @@
 //! Large mail: its content is fetched from the store once the other rules let it through, beside other mail, which goes on
 //! taking slots.
 //!
-//! A fetch takes its room before it begins, since other mail needs room too. Content that comes after the window's close is kept
-//! for the next window that this environment serves; without it, it is fetched again. A window begins no more fetches than its share of a
-//! processor can do beside the other mail.
+//! A fetch takes its room before it begins, since other mail needs room too. Content whose mail is not sent in its window is kept
+//! for the next windows that this environment serves; without it, it is fetched again. A window begins no more fetches than its share of a
+//! processor can do beside the other mail; where that loses slots all the same, fewer windows have content ([`ContentPace`]).
 //!
 //! A large mail is read, and its request to SES written and hashed, before it waits for a slot, beside the thread that keeps the
 //! slots: it would be late for its own, and keep others from theirs.
@@ -26,7 +26,7 @@ use tidegate_core::{Timestamp, Window};
 use super::{Effect, Kept, Leave, MailStep, NextRule};
 use crate::poll::context::Context;
 use crate::poll::room::{Ahead, ContentRoom};
-use crate::poll::running_means::LateContent;
+use crate::poll::running_means::LONGEST_DELAY;
 use crate::poll::sources::message::{Message, already_sent, without_content};
 use crate::ports::{
     Clock as _, Environment, LedgerReport, Mail, Mailer as _, Marks as _, PortError, Store as _,
@@ -57,12 +57,14 @@ struct Contents {
     asked: Cell<u64>,
     /// The last window in which mail is shown that was put off.
     due: Cell<Option<Window>>,
+    /// Whether a fetch was begun.
+    begun: Cell<bool>,
 }
 
 impl Contents {
     /// Puts a mail off by so many seconds.
     fn put_off(&self, now: Timestamp, seconds: u64) -> Duration {
-        let after = Duration::from_secs(seconds);
+        let after = Duration::from_secs(seconds).min(LONGEST_DELAY);
         self.due.set(self.due.get().max(Some(Window::containing(now + after))));
         after
     }
@@ -102,6 +104,11 @@ impl<'a, E: Environment> LargeMail<'a, E> {
     pub(super) fn report(&self, entry: &mut LedgerReport) {
         if let Some(due) = self.contents.due.get() {
             entry.looks.due = entry.looks.due.max(self.ctx.plan.looks.due).max(Some(due));
+        }
+        if self.contents.begun.get() {
+            let (pace, plan) = (&self.ctx.running_means.content_pace, self.ctx.plan);
+            let skipped = self.ctx.counts.borrow().of(Counter::Skipped);
+            pace.set(pace.get().after(plan.window, skipped, plan.slot_count()));
         }
     }
 }
@@ -152,7 +159,7 @@ async fn written<'a, E: Environment>(
     // Where the window is over before its turn comes, the work is spared.
     match ctx.within(Duration::ZERO, writing).await {
         Some(request) => {
-            mail.ahead.request = Some(request);
+            mail.ahead = Rc::new(Ahead { request: Some(request), ..Ahead::default() });
             vec![Effect::Pass(mail, NextRule::Marks)]
         }
         None => vec![Effect::Leave(mail, Leave::For(contents.put_off(ctx.now(), 1)))],
@@ -167,14 +174,13 @@ async fn fetched<'a, E: Environment>(
 ) -> Vec<Effect> {
     let give_back = Effect::GiveBack(mail.line, mail.recipients());
     let (code, said, redacted) = match ahead(ctx, &contents, &mail, &stored).await {
-        Ok(ahead) if ctx.now() >= ctx.plan.window.closes() => {
-            let (key, since) = (stored.key(), ctx.monotonic());
-            ctx.running_means.keep_late(LateContent { key, ahead, since });
-            return vec![Effect::Leave(mail, Leave::For(contents.put_off(ctx.now(), 1)))];
-        }
         Ok(ahead) => {
             mail.ahead = ahead;
-            return vec![Effect::Pass(mail, NextRule::Marks)];
+            return vec![if ctx.now() < ctx.plan.window.closes() {
+                Effect::Pass(mail, NextRule::Marks)
+            } else {
+                Effect::Leave(mail, Leave::For(contents.put_off(ctx.now(), 1)))
+            }];
         }
         Err(Unfetched::Invalid(error)) => (error.kind.code(), error.to_string(), error.redacted()),
         Err(Unfetched::Never(code, said)) => (code, said.clone(), said),
@@ -222,7 +228,7 @@ async fn ahead<E: Environment>(
     contents: &Contents,
     mail: &Message,
     stored: &StoredContent,
-) -> Result<Ahead, Unfetched> {
+) -> Result<Rc<Ahead>, Unfetched> {
     if let Some(late) = ctx.running_means.take_late(&stored.key()) {
         return Ok(late.ahead);
     }
@@ -236,7 +242,7 @@ async fn ahead<E: Environment>(
         Ok(request.write(&content))
     };
     let request = ctx.env.clock.beside(bytes, read).await.map_err(Unfetched::Invalid)?;
-    Ok(Ahead { request: Some(request), _room: Some(room) })
+    Ok(Rc::new(Ahead { request: Some(request), _room: Some(room) }))
 }
 
 /// The object's bytes, as many as the pointer says, and the room that they take.
@@ -269,10 +275,13 @@ async fn fetch<E: Environment>(
     }
     let (before, most) = (asked.get(), ctx.config.memory.contents_a_window());
     asked.set(before + bytes);
-    if is_beyond(before, bytes, most) {
-        // One second after the other: those that came back together would be put off together again.
-        return Err(Unfetched::Now(contents.put_off(ctx.now(), (before + bytes) / most)));
+    let pace = means.content_pace.get();
+    if is_beyond(before, bytes, most) || !pace.is_due(ctx.plan.window) {
+        // One after the other: those that came back together would be put off together again.
+        let seconds = pace.apart * ((before + bytes) / most).max(1);
+        return Err(Unfetched::Now(contents.put_off(ctx.now(), seconds)));
     }
+    contents.begun.set(true);
     waiting.set(waiting.get() + room);
     let reserved = means.room.reserve_content(room, || means.give_up_late());
     let last = ctx.time.monotonic(ctx.plan.window.closes().saturating_sub(LAST_FETCH));

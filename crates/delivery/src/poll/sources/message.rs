@@ -1,6 +1,7 @@
 //! A received message, parsed: its mail and envelope, or the reason why it must not be sent; and for each outcome the
 //! job that settles it, and the one log event.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,7 +102,7 @@ pub(crate) struct Message {
     pub(crate) mark: Option<String>,
     /// The key of the object in the store that has its content; none of a mail that comes whole.
     pub(crate) object: Option<String>,
-    pub(crate) ahead: Ahead,
+    pub(crate) ahead: Rc<Ahead>,
 }
 
 /// The parts of a message that settling it needs.
@@ -212,7 +213,7 @@ pub(crate) fn read<E: Environment>(
         demands,
         through: None,
         object: content.stored().map(StoredContent::key),
-        ahead: Ahead::default(),
+        ahead: Rc::default(),
         content: content.into(),
         held,
         mark: None,
