@@ -220,7 +220,8 @@ class Site:
 
     def ended(self, case: Case, filled: int, calls_before: int, arrivals: list[dict[str, Any]]) -> dict[str, Any]:
         """What every run ends with: the members of `Ended`."""
-        by_window = dict(Counter(mail["arrived_ns"] // 1_000_000_000 for mail in arrivals))
+        small = (mail for mail in arrivals if mail["kind"] != "raw")
+        by_window = dict(Counter(mail["arrived_ns"] // 1_000_000_000 for mail in small))
         return {"case": case, "filled": filled, "by_window": by_window, "stats": self.at.stats(),
                 "waiting": self.at.waiting(), "calls": self.at.calls() - calls_before,
                 "slowness": self.slowness, "large": sum(mail["kind"] == "raw" for mail in arrivals)}
@@ -365,9 +366,6 @@ def used_rows(outcome: Outcome, processors: int) -> list[Row]:
     bound = math.floor(case.rate * (1.005 if case.rate >= 1_000 else 1.0))
     fair = at_most(shares, off, "points", SHARE_POINTS)
     in_time = at_most(second, worst, "recipients", bound)
-    if case.large:
-        # SES may count a large mail once it has all of it, tens of milliseconds after its start.
-        in_time = told(second, worst, "recipients", "of starts at most the rate; an upload takes its time")
     if processors < case.processors:
         note += f"; {case.processors} processors are needed"
         return [told(what, used, "of q", note), fair, told(second, worst, "recipients")]

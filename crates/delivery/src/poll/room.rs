@@ -86,6 +86,13 @@ pub(super) struct ContentRoom {
     _of_contents: Share,
 }
 
+/// A content in the store, and the configuration set that was chosen for its mail: its written request names both.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ContentKey {
+    pub(crate) object: String,
+    pub(crate) through: Option<String>,
+}
+
 /// The part of a large mail's sending that is done before its slot.
 #[derive(Debug, Default)]
 pub(crate) struct Ahead {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_core::number::whole;
 use tidegate_core::{Timestamp, Window};
 
-use super::room::{Ahead, Room};
+use super::room::{Ahead, ContentKey, Room};
 use crate::ports::{Monotonic, VISIBILITY_TIMEOUT};
 
 /// The longest delay of a message: 15 minutes (SQS's `DelaySeconds`).
@@ -56,8 +56,8 @@ impl ContentPace {
 
 /// Content of a large mail that was not sent in its window.
 #[derive(Debug)]
-pub(super) struct LateContent {
-    pub(super) key: String,
+pub(super) struct UnsentContent {
+    pub(super) key: ContentKey,
     pub(super) ahead: Rc<Ahead>,
     pub(super) since: Monotonic,
 }
@@ -66,7 +66,7 @@ pub(super) struct LateContent {
 pub(super) struct RunningMeans {
     pub(super) room: Room,
     /// Bounded by the room for contents, and given up where a fetch needs that room.
-    late: RefCell<VecDeque<LateContent>>,
+    unsent: RefCell<VecDeque<UnsentContent>>,
     pub(super) content_pace: Cell<ContentPace>,
     latency: Cell<Option<f64>>,
     recipients: RefCell<BTreeMap<String, f64>>,
@@ -86,26 +86,27 @@ impl RunningMeans {
         Self { room: Room::of(bytes), ..Self::default() }
     }
 
-    pub(super) fn keep_late(&self, content: LateContent) {
-        self.late.borrow_mut().push_back(content);
+    pub(super) fn keep_unsent(&self, content: UnsentContent) {
+        self.unsent.borrow_mut().push_back(content);
     }
 
-    pub(super) fn take_late(&self, key: &str) -> Option<LateContent> {
-        let mut late = self.late.borrow_mut();
-        let place = late.iter().position(|content| content.key == key)?;
-        late.remove(place)
+    pub(super) fn take_unsent(&self, key: &ContentKey) -> Option<UnsentContent> {
+        let mut unsent = self.unsent.borrow_mut();
+        let place = unsent.iter().position(|content| content.key == *key)?;
+        unsent.remove(place)
     }
 
     /// Gives up the content that came first; false if there is none.
-    pub(super) fn give_up_late(&self) -> bool {
-        let first = self.late.borrow_mut().pop_front();
+    pub(super) fn give_up_unsent(&self) -> bool {
+        let first = self.unsent.borrow_mut().pop_front();
         first.is_some()
     }
 
     /// Gives up content whose mail another poller will have received by `now`.
-    pub(super) fn forget_late(&self, now: Monotonic) {
-        let is_new = |late: &LateContent| now.saturating_since(late.since) < VISIBILITY_TIMEOUT;
-        self.late.borrow_mut().retain(is_new);
+    pub(super) fn forget_unsent(&self, now: Monotonic) {
+        let is_new =
+            |content: &UnsentContent| now.saturating_since(content.since) < VISIBILITY_TIMEOUT;
+        self.unsent.borrow_mut().retain(is_new);
     }
 
     /// Notes that SES answered at `now`, after `latency`.

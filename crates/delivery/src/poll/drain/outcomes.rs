@@ -15,7 +15,7 @@ use tidegate_core::waits::bucket;
 use super::state::Drain;
 use crate::poll::control_record;
 use crate::poll::rules::{EndedSend, Fate, Kept};
-use crate::poll::running_means::LateContent;
+use crate::poll::running_means::UnsentContent;
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, accepted, give_up, log, put_back, receipt, retry};
 use crate::poll::sources::supply::KeptMail;
@@ -280,12 +280,9 @@ impl<E: Environment> Drain<'_, E> {
 
     pub(super) fn leave_until(&mut self, message: &Message, shown: Option<Duration>) {
         self.count_left(message);
-        if let Some(stored) = message.content.stored()
-            && message.ahead.request.is_some()
-        {
+        if let Some(key) = message.content_key().filter(|_| message.ahead.request.is_some()) {
             let (ahead, since) = (Rc::clone(&message.ahead), self.ctx.monotonic());
-            let content = LateContent { key: stored.key(), ahead, since };
-            self.ctx.running_means.keep_late(content);
+            self.ctx.running_means.keep_unsent(UnsentContent { key, ahead, since });
         }
         let after = self.rules.shown_after(message);
         let is_released = self.ctx.config.unsent == Unsent::Release;

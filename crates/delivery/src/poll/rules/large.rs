@@ -84,7 +84,7 @@ enum Unfetched {
 
 impl<'a, E: Environment> LargeMail<'a, E> {
     pub(crate) fn new(ctx: &'a Context<'a, E>) -> Self {
-        ctx.running_means.forget_late(ctx.monotonic());
+        ctx.running_means.forget_unsent(ctx.monotonic());
         Self { ctx, contents: Rc::default() }
     }
 
@@ -100,7 +100,7 @@ impl<'a, E: Environment> LargeMail<'a, E> {
         Err(Kept::Later(written(ctx, Rc::clone(&self.contents), mail).boxed_local()))
     }
 
-    /// Tells the next pollers until when mail that was put off becomes visible.
+    /// Tells the next pollers until when mail that was put off becomes visible, and notes what content did to the slots.
     pub(super) fn report(&self, entry: &mut LedgerReport) {
         if let Some(due) = self.contents.due.get() {
             entry.looks.due = entry.looks.due.max(self.ctx.plan.looks.due).max(Some(due));
@@ -229,8 +229,9 @@ async fn ahead<E: Environment>(
     mail: &Message,
     stored: &StoredContent,
 ) -> Result<Rc<Ahead>, Unfetched> {
-    if let Some(late) = ctx.running_means.take_late(&stored.key()) {
-        return Ok(late.ahead);
+    let kept = mail.content_key().and_then(|key| ctx.running_means.take_unsent(&key));
+    if let Some(kept) = kept {
+        return Ok(kept.ahead);
     }
     let (object, room) = fetch(ctx, contents, stored).await?;
     let (rules, body, request) =
@@ -283,7 +284,7 @@ async fn fetch<E: Environment>(
     }
     contents.begun.set(true);
     waiting.set(waiting.get() + room);
-    let reserved = means.room.reserve_content(room, || means.give_up_late());
+    let reserved = means.room.reserve_content(room, || means.give_up_unsent());
     let last = ctx.time.monotonic(ctx.plan.window.closes().saturating_sub(LAST_FETCH));
     let reserved = ctx.until(last, reserved).await;
     waiting.set(waiting.get() - room);

@@ -25,7 +25,7 @@ use tidegate_core::{Timestamp, in_full, retry};
 use crate::poll::context::Context;
 use crate::poll::limits::idle_key;
 use crate::poll::plan::{CampaignQueue, PlannedCampaign};
-use crate::poll::room::Ahead;
+use crate::poll::room::{Ahead, ContentKey};
 use crate::poll::settle::{Job, Receipt};
 use crate::ports::{Body, Environment, Fifo, MERGE_QUEUE, Monotonic, Outgoing, QueueUrl, Received};
 
@@ -242,6 +242,13 @@ fn cannot_wait(
 }
 
 impl Message {
+    /// The key of its content; none if it came whole.
+    pub(crate) fn content_key(&self) -> Option<ContentKey> {
+        self.content
+            .stored()
+            .map(|stored| ContentKey { object: stored.key(), through: self.through.clone() })
+    }
+
     /// A mail's recipients, or a text's parts: the slots that it uses.
     pub(crate) fn recipients(&self) -> u64 {
         u64::from(self.content.slots())
