@@ -73,7 +73,7 @@ class Parameters(unittest.TestCase):
     def test_every_parameter_is_given_so_that_a_new_default_reaches_a_stack_that_is_there(self) -> None:
         values = deploy.values(deploy.sam_template.source(), {"Mode": "direct"})
         self.assertEqual(set(values), set(KNOWN))
-        self.assertEqual((values["Mode"], values["RateMargin"]), ("direct", "0.02"))
+        self.assertEqual((values["Mode"], values["RateMargin"]), ("direct", "0.01"))
 
 
 class Stack(unittest.TestCase):

@@ -33,6 +33,7 @@
 //! | [`back_pressure`] | when mail of low priority is deferred |
 //! | [`store`] | the form of mail that waits in S3 |
 //! | [`parts`] | which ledger item holds a campaign's values, and when they are deleted |
+//! | [`audit`] | which record of a window the log has |
 //! | [`counters`] | what a poller counts, and where it is shown |
 //! | [`config`] | which values of the environment are valid |
 //! | [`tagged`] | which queues are campaigns, by their tags |
@@ -67,7 +68,7 @@ pub use message::{
 pub(crate) use pace::tests::worst_second;
 pub use pace::{bucket, factor, grid, idle, limiter, prefetch, rate, tick};
 pub use shares::{allocation, cycle, feed, memory, tagged, turns};
-pub use state::{control, counters, parts, runs, waits};
+pub use state::{audit, control, counters, parts, runs, waits};
 pub use stops::{back_pressure, breaker, daily, incidents, refusals, reputation};
 pub use text::{InvalidText, in_full, quoted};
 pub use timestamp::{Timestamp, Window};

@@ -10,7 +10,7 @@ use tidegate_core::config::BucketLost;
 use tidegate_core::outcome::{Failure, Stage};
 
 use crate::ports::{
-    Answer, Bucket, Mail, Mailer, Monotonic, PortError, TakeRequest, Takes, Writer,
+    Answer, Bucket, Mail, Mailer, Monotonic, PortError, SendAnswer, TakeRequest, Takes, Writer,
 };
 
 /// After a take without an answer the bucket is not asked for this long; then one mail alone tries again. It
@@ -146,9 +146,11 @@ impl<B: Bucket> SharedBucket<B> {
 }
 
 impl<M: Mailer, B: Bucket> Mailer for Bucketed<M, B> {
-    async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
-        if let Some(shared) = &self.shared {
-            shared.take(&mail, latest).await?;
+    async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> SendAnswer {
+        if let Some(shared) = &self.shared
+            && let Err(failure) = shared.take(&mail, latest).await
+        {
+            return SendAnswer { start: None, result: Err(failure) };
         }
         self.mailer.send(mail, latest).await
     }

@@ -11,6 +11,7 @@ use http::Method;
 use tidegate_adapters::aws::stack::{LocalEndpoint, LocalRuns, Stack};
 use tidegate_adapters::aws::{Clients, DynamoLedger, SqsQueues};
 use tidegate_fakes::unused_port;
+use tidegate_operator::audit::{AuditReport, judge_stack};
 use tokio::process::Command;
 use tokio::time::Instant;
 
@@ -28,6 +29,8 @@ pub(super) const KEY: &str = "test";
 /// ministack looks at its rules this often; and the scheduler's rule has this period.
 const RULES_TICK: Duration = Duration::from_secs(10);
 const RULE_PERIOD: Duration = Duration::from_mins(1);
+/// Longer than any run.
+const WHOLE_RUN: Duration = Duration::from_hours(24);
 
 /// A local AWS that runs Tidegate. Dropping it kills all its programs and removes its temporary
 /// files.
@@ -131,6 +134,14 @@ impl LocalAws {
         let (stack, clients) = (&self.stack, self.sdk.clients.clone());
         let run = Some(self.folder.clone());
         Ok(Stack::open(&stack.name, &stack.outputs, clients, run).await?)
+    }
+
+    /// Judges the run by what its pollers have logged.
+    ///
+    /// # Errors
+    /// [`LocalError`], if the local AWS does not answer.
+    pub async fn audit(&self) -> Result<AuditReport, LocalError> {
+        Ok(judge_stack(&self.operated().await?, WHOLE_RUN).await?)
     }
 
     /// The address at which ministack answers, such as `http://127.0.0.1:4566`.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use tidegate_core::number::real;
 
 use serde::Serialize;
+use tidegate_operator::audit::AuditPromise;
 use tidegate_operator::page::{Page, Span, TextTable, Tone, View};
 
 use crate::figures::{RunFigures, RunPhase, ShareInPhase};
@@ -67,6 +68,13 @@ pub struct Promise {
     pub kept: bool,
     /// The observed value, in words.
     pub seen: String,
+}
+
+impl From<AuditPromise> for Promise {
+    fn from(AuditPromise { promise, broken, shown }: AuditPromise) -> Self {
+        let seen = shown.into_iter().next().unwrap_or_else(|| "by the pollers' log".to_owned());
+        Self { promise: promise.to_owned(), kept: broken == 0, seen }
+    }
 }
 
 /// A run's report. Its JSON is `report.json`; a member is only ever added.

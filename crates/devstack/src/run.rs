@@ -19,7 +19,7 @@ use crate::aws::LocalAws;
 use crate::error::LocalError;
 use crate::figures::{MailArrival, figures};
 use crate::programs::{FunctionWatch, SandboxStats, SesSandboxClient};
-use crate::report::{self, Ending, LocalReport, Mails};
+use crate::report::{self, Ending, LocalReport, Mails, Promise};
 use crate::setup::{LocalCampaign, LocalPlan, RunSettings};
 
 /// A run without an arrival for this long has stalled.
@@ -200,7 +200,10 @@ impl<'a> LocalRun<'a> {
             self.look().await?;
         }
         let end = self.facts().await?;
-        Ok(self.put_together(ending, &settled, end))
+        let audit = self.aws.audit().await?;
+        let mut report = self.put_together(ending, &settled, end);
+        report.promises.extend(audit.promises.into_iter().map(Promise::from));
+        Ok(report)
     }
 
     async fn facts(&mut self) -> Result<StackFacts, LocalError> {

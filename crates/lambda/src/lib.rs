@@ -3,7 +3,9 @@
 mod metrics;
 mod start;
 
-pub use metrics::{failed_metrics, poller_metrics, publish, scheduler_metrics, stack_name};
+pub use metrics::{
+    failed_metrics, log_record, poller_metrics, publish, scheduler_metrics, stack_name,
+};
 pub use start::{LambdaFunction, start};
 
 use std::error::Error;

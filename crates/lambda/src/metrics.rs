@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use tidegate_adapters::aws::emf::{MetricsLine, Unit, add_dimension};
 use tidegate_core::Timestamp;
+use tidegate_core::audit::AuditRecord;
 use tidegate_core::back_pressure::{BackPressureFigures, Reading};
 use tidegate_core::counters::Counter;
 use tidegate_core::number::real;
@@ -166,6 +167,15 @@ pub fn publish(mut lines: Vec<Value>) {
     let stack = stack_name();
     for line in &mut lines {
         add_dimension(line, "Stack", &stack);
+        println!("{line}");
+    }
+}
+
+/// Writes the record of a window to standard output, beside its metrics: it is read as it stands, not as a message of
+/// the log.
+#[expect(clippy::print_stdout, reason = "the record is a line of its own")]
+pub fn log_record(record: AuditRecord) {
+    for line in record.lines() {
         println!("{line}");
     }
 }

@@ -4,6 +4,7 @@
 //! Commands and tests call the same use cases: one with the AWS adapters, the other in memory under
 //! simulated time.
 
+pub mod audit;
 mod campaign;
 mod cancel;
 pub mod commands;

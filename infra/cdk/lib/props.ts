@@ -188,6 +188,13 @@ export interface TidegateProps {
   readonly unsent?: 'timeout' | 'release';
 
   /**
+   * Whether the poller logs a record of each window with its sends, by which tidegate audit
+   * judges a run.
+   * @default 'on'
+   */
+  readonly audit?: 'on' | 'off';
+
+  /**
    * While every queue is empty, the scheduler counts their messages once in this many seconds, and no
    * poller runs: the first mail after a pause waits as long, unless somebody wakes the stack.
    * 1 keeps a tick for every window. From 1 to 60.
@@ -218,7 +225,7 @@ export interface TidegateProps {
   /**
    * The rate margin: the fraction by which slots are spaced wider than 1/quota, so that jitter never
    * exceeds the quota. From 0.005 to 0.5.
-   * @default 0.02
+   * @default 0.01
    */
   readonly rateMargin?: number;
 

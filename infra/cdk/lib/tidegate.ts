@@ -198,6 +198,7 @@ export class Tidegate extends Construct {
       may('cloudformation:DescribeStacks', stack.formatArn({ service: 'cloudformation', resource: 'stack', resourceName: `${stack.stackName}/*` })),
       may('lambda:GetFunctionConfiguration', this.scheduler.functionArn, this.poller.functionArn),
       this.grantWake(grantee),
+      may('logs:FilterLogEvents', `arn:${stack.partition}:logs:${stack.region}:${stack.account}:log-group:/aws/lambda/${this.poller.functionName}:*`),
       may('s3:ListBucket', this.storeBucket.bucketArn),
       // These know no resources, or can be told none that is not the account's.
       may('cloudwatch:DescribeAlarms', '*'),

@@ -48,7 +48,7 @@ const EFFECTS: [Partial<TidegateProps>, Record<string, string | undefined>][] = 
   [{}, {
     TIDEGATE_CAMPAIGNS: '[{"name":"big","queue_url":"mail-campaign-big","weight":90},{"name":"small","queue_url":"mail-campaign-small","weight":10}]',
     TIDEGATE_MERGE_QUEUE_URL: 'mail-merge.fifo', TIDEGATE_LEDGER: 'dynamodb:MailTemplateLedgerTable', TIDEGATE_QUOTA_PER_SECOND: undefined,
-    TIDEGATE_RATE_MARGIN: '0.02', TIDEGATE_ALLOWED_SENDERS: '*', TIDEGATE_CHANNEL: undefined, TIDEGATE_CONFIGURATION_SET: 'mail',
+    TIDEGATE_RATE_MARGIN: '0.01', TIDEGATE_ALLOWED_SENDERS: '*', TIDEGATE_CHANNEL: undefined, TIDEGATE_CONFIGURATION_SET: 'mail',
     TIDEGATE_LIMIT_QUEUES: [1, 2, 3, 4, 5, 6].map((number) => `mail-limit-${number}`).join(','),
   }],
   [{ campaigns: [{ name: 'one', weight: 1, tenant: 'acme' }] }, {

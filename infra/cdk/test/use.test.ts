@@ -56,7 +56,7 @@ test('an operator may change the control record, and replay dead letters', () =>
   assert.deepEqual([...new Set(actions)].sort(), [
     'cloudformation:DescribeStacks', 'cloudwatch:DescribeAlarms', 'cloudwatch:GetMetricData',
     'dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem',
-    'lambda:GetFunctionConfiguration', 'lambda:InvokeFunction', 's3:ListBucket', 'ses:GetAccount',
+    'lambda:GetFunctionConfiguration', 'lambda:InvokeFunction', 'logs:FilterLogEvents', 's3:ListBucket', 'ses:GetAccount',
     'ses:GetSuppressedDestination', 'ses:GetTenant', 'ses:ListSuppressedDestinations', 'ses:TestRenderEmailTemplate',
     'sqs:GetQueueAttributes',
   ]);

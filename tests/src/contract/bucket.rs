@@ -36,7 +36,7 @@ pub async fn bucket_contract(room: &impl BucketRoom) {
 }
 
 fn pace(rate: f64) -> Pace {
-    Pace { rate: Rate::per_second(rate).unwrap(), rate_margin: RateMargin::default() }
+    Pace { rate: Rate::per_second(rate).unwrap(), rate_margin: RateMargin::new(0.02).unwrap() }
 }
 
 fn ask(rate: f64, wanted: u32, least: u32) -> TakeRequest<'static> {

@@ -132,7 +132,7 @@ fn email(id: &str, copies: usize) -> Content {
 async fn send_email(site: &impl MailSite, id: &str, email: &Content) -> Result<String, Failure> {
     let latest = site.clock().monotonic() + Duration::from_secs(10);
     let mail = Mail::new(email, "big", id, pace());
-    site.mailer().send(mail, latest).await
+    site.mailer().send(mail, latest).await.result
 }
 
 async fn send_for(
@@ -148,7 +148,7 @@ async fn send_for(
     let latest = site.clock().monotonic() + Duration::from_secs(10);
     let tenant = Some(tenant);
     let mail = Mail { tenant, ..Mail::new(&email, "big", "1", pace()) };
-    site.mailer().send(mail, latest).await
+    site.mailer().send(mail, latest).await.result
 }
 
 async fn send(site: &impl MailSite, id: &str) -> Result<String, Failure> {
@@ -323,7 +323,7 @@ async fn a_mail_past_its_latest_instant_is_never_sent(room: &impl MailRoom) {
     tokio::time::sleep(Duration::from_millis(5)).await;
     let email = email("late", 0);
     let mail = Mail::new(&email, "big", "late", pace());
-    let failure = site.mailer().send(mail, latest).await.unwrap_err();
+    let failure = site.mailer().send(mail, latest).await.result.unwrap_err();
     assert_eq!((classify(&failure), failure.stage), (Outcome::NotSent, Stage::NotSent));
     assert!(site.taken().is_empty());
     send(&site, "late").await.unwrap();

@@ -42,7 +42,7 @@ async fn send_text(
     assert_eq!(content.slots() as usize, parts);
     let pace = Pace { rate: Rate::MIN, rate_margin: RateMargin::default() };
     let latest = latest.unwrap_or_else(|| site.clock().monotonic() + Duration::from_secs(10));
-    site.mailer().send(Mail::new(&content, "big", id, pace), latest).await
+    site.mailer().send(Mail::new(&content, "big", id, pace), latest).await.result
 }
 
 async fn send(site: &impl MailSite, id: &str, parts: usize) -> Result<String, Failure> {

@@ -21,10 +21,11 @@ use tidegate_core::tick::Tick;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{Outgoing, Runs as _, Standing, Store as _, StoredRun};
 use tidegate_fakes::{QueueSettings, QueuedMessage, list_draft};
+use tidegate_operator::audit::{AuditReport, Judge};
 use tidegate_simulator::mail::produced;
 use tidegate_simulator::{DEAD_LETTERS, LambdaEnvironment, ProducedMail, WorldSettings, url};
 
-use super::{measure, rate};
+use super::{PollerEnd, measure, rate};
 
 /// The draft of a list that the stack enqueues, with these templates.
 ///
@@ -282,8 +283,30 @@ impl World {
         assert_eq!(self.lost(), Vec::<String>::new(), "lost");
     }
 
-    /// Asserts what holds after every run: nothing lost, nothing refused, nothing sent twice, and
-    /// no second above ⌈quota⌉.
+    /// The run, judged by the records that its pollers log.
+    pub fn audit(&self) -> AuditReport {
+        let mut judge = Judge::default();
+        for run in self.poller_runs().iter() {
+            if let PollerEnd::Crashed = run.end {
+                judge.killed(run.ended);
+            }
+            let record = run.report().and_then(|report| report.record.clone());
+            for line in record.into_iter().flat_map(|record| record.lines()) {
+                judge.line(&line, None);
+            }
+        }
+        judge.report(Vec::new())
+    }
+
+    /// What this judgement finds broken.
+    pub fn audited(&self) -> Vec<String> {
+        let AuditReport { promises, figures, .. } = self.audit();
+        let broken = promises.into_iter().filter(|promise| promise.broken > 0);
+        broken.map(|promise| format!("{promise:?} among {figures:?}")).collect()
+    }
+
+    /// Asserts what holds after every run: nothing lost, nothing refused, nothing sent twice,
+    /// no second above ⌈quota⌉, and an audit that finds nothing.
     ///
     /// # Panics
     /// Where one of these does not hold.
@@ -295,5 +318,6 @@ impl World {
         let most = rate(self.settings.quota).ceil();
         let worst = measure::worst_second(&self.ses.arrivals());
         assert!(worst <= most, "{worst} in one second, {most} allowed");
+        assert_eq!(self.audited(), Vec::<String>::new(), "audit");
     }
 }

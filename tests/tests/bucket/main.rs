@@ -29,7 +29,8 @@ fn bucket(server: &Server) -> RedisBucket {
 
 /// One recipient, at so many a second.
 fn one(rate: f64) -> TakeRequest<'static> {
-    let pace = Pace { rate: Rate::per_second(rate).unwrap(), rate_margin: RateMargin::default() };
+    let pace =
+        Pace { rate: Rate::per_second(rate).unwrap(), rate_margin: RateMargin::new(0.02).unwrap() };
     TakeRequest { pace, wanted: 1, least: 1, limits: &[] }
 }
 

@@ -25,7 +25,7 @@ const LARGE: (u64, u32) = (50, 5);
 const CREWS: [(&str, usize, u64); 2] = [("account", 8, 3), ("domain", 4, 1)];
 
 fn pace(rate: f64) -> Pace {
-    Pace { rate: Rate::per_second(rate).unwrap(), rate_margin: RateMargin::default() }
+    Pace { rate: Rate::per_second(rate).unwrap(), rate_margin: RateMargin::new(0.02).unwrap() }
 }
 
 /// One taker, in a process of its own: takes as fast as it is let, and prints each grant with the

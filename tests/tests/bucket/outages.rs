@@ -11,7 +11,7 @@ use tidegate_core::outcome::{Failure, Outcome, classify};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::ports::{
-    Bucket as _, FailureKind, Mail, Mailer, Monotonic, Takes, Writer, WrittenRequest,
+    Bucket as _, FailureKind, Mail, Mailer, Monotonic, SendAnswer, Takes, Writer, WrittenRequest,
 };
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -22,8 +22,8 @@ use super::{bucket, is_granted, one, server};
 pub(super) struct Ses;
 
 impl Mailer for Ses {
-    async fn send(&self, _: Mail<'_>, _: Monotonic) -> Result<String, Failure> {
-        Ok("id".to_owned())
+    async fn send(&self, _: Mail<'_>, latest: Monotonic) -> SendAnswer {
+        SendAnswer { start: Some(latest), result: Ok("id".to_owned()) }
     }
 
     fn writer(&self) -> Writer {
@@ -40,7 +40,7 @@ pub(super) async fn send(mailer: &impl Mailer, slot: u64) -> Result<String, Fail
     let pace =
         Pace { rate: Rate::per_second(1_000.0).unwrap(), rate_margin: RateMargin::default() };
     let mail = Mail::new(&email, "big", "1", pace);
-    mailer.send(mail, Monotonic::from_origin(Duration::from_millis(slot))).await
+    mailer.send(mail, Monotonic::from_origin(Duration::from_millis(slot))).await.result
 }
 
 #[tokio::test]

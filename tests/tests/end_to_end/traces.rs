@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_delivery::ports::{Ledger as _, QueueDepth};
 use tidegate_devstack::LocalPlan;
+use tidegate_operator::audit::AuditPromise;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
@@ -98,6 +99,19 @@ impl Site {
         sleep(Duration::from_secs(1)).await;
         self.look().await;
         assert_eq!(self.depth(DEAD_LETTERS).await, QueueDepth::default());
+        self.audited(self.figures(plan).duplicates == 0).await;
+    }
+
+    /// The pollers' log shows no broken promise. That a poller was killed is not in it here: what is sent twice then has
+    /// no cause.
+    async fn audited(&self, once: bool) {
+        let audit = self.aws.audit().await.unwrap();
+        assert!(audit.windows.is_some(), "no record of a window");
+        let twice = "every mail sent once, or twice with a cause";
+        let broken =
+            |promise: &&AuditPromise| promise.broken > 0 && (once || promise.promise != twice);
+        let broken: Vec<_> = audit.promises.iter().filter(broken).collect();
+        assert!(broken.is_empty(), "{broken:#?}");
     }
 
     /// The rate factor in millionths, and the sums of the pollers' reports.

@@ -194,7 +194,7 @@ async fn a_sender_keeps_its_limit_in_all_campaigns_and_no_other_mail_waits_for_i
         let last = others.clone().map(|arrival| arrival.at).max().unwrap();
         assert_eq!(others.count(), 1_500, "merge {merge}");
         let took = last.saturating_since(first.opens()).as_secs();
-        assert!(took <= 70, "merge {merge}: the others took {took} s");
+        assert!(took <= 80, "merge {merge}: the others took {took} s");
     }
 }
 

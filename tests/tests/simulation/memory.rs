@@ -31,7 +31,7 @@ async fn a_poller_never_holds_more_mail_than_its_memory_has_room_for_and_goes_on
                 .map(|mail| mail.of_bytes(bytes, BodyForm::Random))
                 .collect();
             // Its share of a processor writes about 40 mails of 0.9 MB a second, two environments in turn.
-            let world = run(settings(quota, merge, MEMORY_MB), mails.clone(), 20).await;
+            let world = run(settings(quota, merge, MEMORY_MB), mails.clone(), 40).await;
             let said = format!("{quota}/s, {bytes} bytes, merge {merge}");
             let held = world.queues.max_bytes_held();
             assert!(held <= most, "{said}: {held} bytes held, {most} allowed");

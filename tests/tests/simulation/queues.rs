@@ -173,11 +173,11 @@ async fn a_latency_that_grows_to_five_seconds_and_falls_again_loses_nothing() {
             })
             .await;
         assert_eq!((world.lost(), world.duplicates()), (vec![], vec![]));
-        // Mails that are 2.5 s under way meet those that are not: SES refuses, the factor falls,
-        // and is made good within some twenty windows.
-        assert!(world.refused() < 20, "merge {merge}: {} refused", world.refused());
+        // Mails that are 2.5 s under way, 125, meet those that are not: SES refuses what is over its burst of 50, the factor
+        // falls, and is made good within some twenty windows. The margin is 0.04 for a day.
+        assert!(world.refused() < 75, "merge {merge}: {} refused", world.refused());
         let used = measure::utilisation(&world, first, 50..80, 20);
-        assert!(used >= 0.97, "merge {merge}: {used:.4} after it fell");
+        assert!(used >= 0.96, "merge {merge}: {used:.4} after it fell");
         let slow = measure::sent(&world.ses.arrivals(), &measure::span(first, 12..20));
         assert!(slow >= 8 * 40, "merge {merge}: {slow} in eight slow windows");
     }

@@ -25,11 +25,11 @@ use tidegate_core::channel::Content;
 use tidegate_core::identity::hex;
 use tidegate_core::in_full;
 use tidegate_core::outcome::{Failure, Stage, unanswered};
-use tidegate_delivery::ports::{Mail, Mailer, Monotonic, Writer, WrittenRequest};
+use tidegate_delivery::ports::{Mail, Mailer, Monotonic, SendAnswer, Writer, WrittenRequest};
 
 use crate::aws::error::find;
 #[cfg(feature = "sms")]
-use crate::aws::sms::{self, Manner, SmsClient};
+use crate::aws::sms::{self, JsonClient, Manner, SMS};
 use crate::aws::system::SystemClock;
 use crate::aws::wire::{RequestKind, Ticket};
 use crate::aws::{json, ses};
@@ -52,7 +52,7 @@ pub struct AwsMailer {
 enum SendService {
     Email(Client),
     #[cfg(feature = "sms")]
-    Texts(SmsClient),
+    Texts(JsonClient),
 }
 
 impl AwsMailer {
@@ -74,7 +74,7 @@ impl AwsMailer {
         clock: SystemClock,
         send_timeout: Duration,
     ) -> Self {
-        let service = SendService::Texts(SmsClient::new(config));
+        let service = SendService::Texts(JsonClient::new(&SMS, config));
         Self { service, clock, send_timeout, configuration_set: None }
     }
 
@@ -82,11 +82,9 @@ impl AwsMailer {
     pub fn with_configuration_set(self, configuration_set: Option<String>) -> Self {
         Self { configuration_set, ..self }
     }
-}
 
-impl Mailer for AwsMailer {
-    async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
-        let ticket = Ticket::new(self.clock, latest);
+    /// Makes the call that carries `ticket`, and returns SES's message id.
+    async fn call(&self, mail: Mail<'_>, ticket: &Ticket) -> Result<String, Failure> {
         let kind = RequestKind::Send(ticket.clone());
         let default_set = self.configuration_set.as_deref();
         match (&self.service, mail.content) {
@@ -103,7 +101,7 @@ impl Mailer for AwsMailer {
                     call = call.interceptor(PayloadHash(hash));
                 }
                 let call = call.mutate_request(move |request| json::put(&body, request));
-                let answer = once(&ticket, self.send_timeout, call.send()).await?;
+                let answer = once(ticket, self.send_timeout, call.send()).await?;
                 Ok(answer.message_id.unwrap_or_default())
             }
             #[cfg(feature = "sms")]
@@ -111,11 +109,19 @@ impl Mailer for AwsMailer {
                 let request = sms::request(&mail, text, default_set);
                 let body = written(&request)?;
                 let call = client.call("SendTextMessage", body, Manner::Once(kind));
-                let answer = once(&ticket, self.send_timeout, call).await?;
+                let answer = once(ticket, self.send_timeout, call).await?;
                 Ok(answer["MessageId"].as_str().unwrap_or_default().to_owned())
             }
             _ => Err(unwritable(&OtherChannel)),
         }
+    }
+}
+
+impl Mailer for AwsMailer {
+    async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> SendAnswer {
+        let ticket = Ticket::new(self.clock, latest);
+        let result = self.call(mail, &ticket).await;
+        SendAnswer { start: ticket.start(), result }
     }
 
     fn writer(&self) -> Writer {

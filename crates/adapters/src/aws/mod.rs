@@ -30,6 +30,8 @@ pub mod emf;
 mod error;
 mod json;
 mod lambda;
+#[cfg(all(feature = "cloudwatch", feature = "sms"))]
+mod logs;
 mod mailer;
 mod s3;
 mod ses;
@@ -47,6 +49,8 @@ pub use cloudwatch::CloudWatch;
 pub use dynamodb::DynamoLedger;
 pub use error::port_error;
 pub use lambda::{LambdaInvoke, Waker};
+#[cfg(all(feature = "cloudwatch", feature = "sms"))]
+pub use logs::CloudWatchLogs;
 pub use mailer::AwsMailer;
 pub use s3::S3Store;
 pub use ses::{SesAccount, SesSuppressionList};

@@ -28,6 +28,7 @@ pub(crate) fn status() -> Status {
             operator_cap: None,
             factor: 1.0,
             in_force: Some(14.0),
+            rate_margin: 0.02,
             slots_per_second: Some(13.7),
             daily: None,
             sending_enabled: Some(true),

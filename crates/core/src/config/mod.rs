@@ -76,6 +76,8 @@ pub struct PollerConfig {
     pub max_attempts: u32,
     /// `TIDEGATE_UNSENT`.
     pub unsent: Unsent,
+    /// `TIDEGATE_AUDIT`: whether each window's record is logged.
+    pub audit: bool,
     /// `TIDEGATE_IDLE_WINDOWS`: the longest pause, in windows, before an empty queue is asked again.
     pub idle_windows: u64,
     /// The channel, and the senders, origins and countries of its messages.
@@ -167,6 +169,7 @@ impl PollerConfig {
             send_timeout: vars.milliseconds(&settings::SEND_TIMEOUT),
             max_attempts: vars.parsed(&settings::MAX_ATTEMPTS),
             unsent: vars.parsed(&settings::UNSENT),
+            audit: vars.text(&settings::AUDIT).as_deref() == Some("on"),
             idle_windows: vars.parsed(&settings::IDLE_WINDOWS),
             rules: MessageRules {
                 channel,

@@ -185,7 +185,7 @@ settings! {
     /// An upper bound of the quota in recipients per second, and the quota while SES does not tell it.
     QUOTA = "TIDEGATE_QUOTA_PER_SECOND", Both, Number(0.001, 10_000.0), Otherwise("the account's");
     /// The rate margin: the fraction by which slots are spaced wider than 1/quota, so that jitter never exceeds the quota.
-    RATE_MARGIN = "TIDEGATE_RATE_MARGIN", Poller, Number(0.005, 0.5), Value("0.02");
+    RATE_MARGIN = "TIDEGATE_RATE_MARGIN", Poller, Number(0.005, 0.5), Value("0.01");
     /// Milliseconds before a window opens that its tick is sent.
     LEAD = "TIDEGATE_TICK_LEAD_MS", Both, Whole(0, 1_000), Value("400");
     /// Ticks that the scheduler sends beyond its minute, so that a late next run leaves no gap.
@@ -198,6 +198,8 @@ settings! {
     MAX_ATTEMPTS = "TIDEGATE_MAX_ATTEMPTS", Poller, Whole(1, 100), Value("5");
     /// Mail that was received and is unsent at the end of its window: `timeout` leaves it to the visibility timeout, `release` makes it visible at once.
     UNSENT = "TIDEGATE_UNSENT", Poller, Choice(&["timeout", "release"]), Value("timeout");
+    /// Whether the poller logs a record of each window with its sends, by which [tidegate audit](commands/audit.md) judges a run.
+    AUDIT = "TIDEGATE_AUDIT", Poller, Choice(&["on", "off"]), Value("on");
     /// The longest pause, in windows of one second, before an empty queue is asked again.
     IDLE_WINDOWS = "TIDEGATE_IDLE_WINDOWS", Poller, Whole(1, 60), Value("5");
     /// While every queue is empty, the scheduler counts their messages once in this many seconds, and no poller runs: the first mail after a pause waits as long, unless somebody [wakes](operations/idle.md) the stack. 1 keeps a tick for every window.

@@ -1,8 +1,9 @@
-//! The rate factor: how refusals by SES and an operator's cap lower the rate of the following windows.
+//! The rate factor: how refusals by SES and an operator's cap lower the rate of the following windows, and how refusals
+//! widen the rate margin.
 
 use serde::{Deserialize, Serialize};
 
-use crate::rate::Rate;
+use crate::rate::{Rate, RateMargin};
 use crate::timestamp::Window;
 
 /// Factor 1 in millionths: the whole quota.
@@ -17,6 +18,8 @@ const FLOOR: u64 = 50_000;
 /// Least number of windows between two decreases. Pollers that had already started are refused for the
 /// same cause.
 const BETWEEN_DECREASES: u64 = 5;
+/// Windows without a refusal after which the configured rate margin is in force again: a day.
+const MARGIN_KEPT: u64 = 86_400;
 
 /// The number that multiplies the quota, in millionths. A refusal for the rate decreases it
 /// multiplicatively; a window without a refusal increases it additively (AIMD).
@@ -26,6 +29,8 @@ const BETWEEN_DECREASES: u64 = 5;
 ///
 /// Example: a refusal in window 100 lowers a quota of 14/s to 11.2/s. Each window without a refusal
 /// adds 0.14/s, so the full quota is back after 20 windows.
+///
+/// Each decrease also doubles the rate margin, up to 0.04, until a day has passed without one.
 ///
 /// The operator's cap is part of the factor. The claim stores both, so the poller of the next window
 /// knows the rate of the window before.
@@ -47,6 +52,9 @@ pub struct RateFactor {
     millionths: u64,
     /// Window of the last decrease; the first window of the epoch if there was none.
     decreased: Window,
+    /// Decreases that each came within a day of the one before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    doublings: u8,
     /// Window of the last decrease or increase.
     changed: Window,
     /// Highest rate that the operator allows; none for the quota.
@@ -57,7 +65,7 @@ pub struct RateFactor {
 impl Default for RateFactor {
     fn default() -> Self {
         let never = Window::default();
-        Self { millionths: FULL, decreased: never, changed: never, cap: None }
+        Self { millionths: FULL, decreased: never, doublings: 0, changed: never, cap: None }
     }
 }
 
@@ -83,6 +91,15 @@ impl RateFactor {
         self.millionths < FULL
     }
 
+    /// The rate margin in force in `window` where `configured` is.
+    pub fn margin(self, configured: RateMargin, window: Window) -> RateMargin {
+        configured.doubled(self.doublings_in(window))
+    }
+
+    fn doublings_in(self, window: Window) -> u8 {
+        if window < self.decreased.plus(MARGIN_KEPT) { self.doublings } else { 0 }
+    }
+
     /// The factor after SES refused a send of `window` for the rate; `None` if it stays the same.
     pub fn refused(self, window: Window) -> Option<Self> {
         let never_decreased = self.decreased == Window::default();
@@ -90,8 +107,8 @@ impl RateFactor {
         let millionths = (self.millionths * DECREASE / FULL).max(FLOOR);
         // A late report must not allow a second increase for an older window.
         let changed = window.max(self.changed);
-        let next = Self { millionths, decreased: window, changed, ..self };
-        (due && millionths < self.millionths).then_some(next)
+        let doublings = self.doublings_in(window).saturating_add(1);
+        due.then_some(Self { millionths, decreased: window, doublings, changed, ..self })
     }
 
     /// The factor after `window` sent without a refusal; `None` if it stays the same.
@@ -100,6 +117,11 @@ impl RateFactor {
         let next = Self { millionths, changed: window, ..self };
         (window > self.changed && self.is_lowered()).then_some(next)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_zero(doublings: &u8) -> bool {
+    *doublings == 0
 }
 
 #[cfg(test)]
@@ -130,10 +152,38 @@ mod tests {
 
     #[test]
     fn it_is_written_as_before_since_a_change_is_conditional_on_its_text() {
-        let text = r#"{"millionths":800000,"decreased":"1970-01-01T00:00:10Z","changed":"1970-01-01T00:00:10Z"}"#;
+        let text = r#"{"millionths":800000,"decreased":"1970-01-01T00:00:10Z","doublings":1,"changed":"1970-01-01T00:00:10Z"}"#;
         let lowered = RateFactor::default().refused(Window::from_epoch_second(10)).unwrap();
         assert_eq!(serde_json::to_string(&lowered).unwrap(), text);
         assert_eq!(serde_json::from_str::<RateFactor>(text).unwrap(), lowered);
+    }
+
+    #[test]
+    fn the_margin_doubles_with_each_decrease_and_is_back_a_day_after_the_last() {
+        let at = Window::from_epoch_second;
+        let margin = |share| RateMargin::new(share).unwrap();
+        let in_force = |factor: RateFactor, window| factor.margin(margin(0.01), at(window));
+        let once = RateFactor::default().refused(at(100)).unwrap();
+        assert_eq!(once.refused(at(104)), None);
+        let twice = once.refused(at(105)).unwrap().recovered(at(106)).unwrap();
+        assert_eq!((in_force(once, 101), in_force(twice, 106)), (margin(0.02), margin(0.04)));
+        assert_eq!(in_force(twice.refused(at(110)).unwrap(), 111), margin(0.04));
+        assert_eq!(in_force(twice, 105 + 86_399), margin(0.04));
+        assert_eq!(in_force(twice, 105 + 86_400), margin(0.01));
+        let another_day = twice.refused(at(105 + 86_400)).unwrap();
+        assert_eq!(in_force(another_day, 105 + 86_401), margin(0.02));
+        assert_eq!(twice.margin(margin(0.05), at(106)), margin(0.05));
+    }
+
+    #[test]
+    fn at_the_least_factor_a_refusal_still_doubles_the_margin() {
+        let mut factor = RateFactor::default();
+        for second in (100..1_000).step_by(5) {
+            factor = factor.refused(Window::from_epoch_second(second)).unwrap();
+        }
+        let later = Window::from_epoch_second(995 + 86_399);
+        assert_eq!(factor.millionths(), FLOOR);
+        assert_eq!(factor.margin(RateMargin::default(), later), RateMargin::new(0.04).unwrap());
     }
 
     #[test]

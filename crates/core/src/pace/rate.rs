@@ -15,6 +15,9 @@ use crate::text::InvalidText;
 use crate::timestamp::SECOND;
 
 const MILLION: u64 = 1_000_000;
+/// The margin up to which refusals double a smaller one, in millionths, and the doublings from 0.005 to it.
+const DOUBLED_TO: u64 = 40_000;
+const DOUBLINGS: u8 = 3;
 /// The units in which a rate is given, with their seconds.
 pub(crate) const UNITS: [(f64, &str); 4] =
     [(1.0, "s"), (60.0, "m"), (3_600.0, "h"), (86_400.0, "d")];
@@ -24,8 +27,8 @@ pub(crate) const UNITS: [(f64, &str); 4] =
 /// ```
 /// use tidegate_core::rate::{RateMargin, Rate};
 /// let rate = Rate::per_second(14.0)?;
-/// // P = (1 + g) / q, in whole nanoseconds, rounded up: 1.02 s / 14.
-/// assert_eq!(rate.period(RateMargin::default()), 72_857_143);
+/// // P = (1 + g) / q, in whole nanoseconds, rounded up: 1.01 s / 14.
+/// assert_eq!(rate.period(RateMargin::default()), 72_142_858);
 /// assert_eq!(rate.ceil(), 14);
 /// # Ok::<(), tidegate_core::rate::InvalidRate>(())
 /// ```
@@ -106,6 +109,16 @@ impl RateMargin {
         micro.map(Self).ok_or(InvalidRateMargin(share))
     }
 
+    /// The margin after so many doublings: up to 0.04, or unchanged above. Example: 0.01, 0.02, 0.04, 0.04.
+    pub fn doubled(self, times: u8) -> Self {
+        Self((self.0 << times.min(DOUBLINGS)).min(self.0.max(DOUBLED_TO)))
+    }
+
+    /// The margins that may be in force where this one is configured.
+    pub fn possible(self) -> impl Iterator<Item = Self> {
+        (0..=DOUBLINGS).map(move |times| self.doubled(times))
+    }
+
     /// The longest time after its slot at which a send may start: g/2 × 1 s, in nanoseconds.
     pub const fn lateness(self) -> u64 {
         self.0 * (SECOND / MILLION) / 2
@@ -113,9 +126,9 @@ impl RateMargin {
 }
 
 impl Default for RateMargin {
-    /// 0.02: slots are spaced 2 % wider than 1/quota, and a send may start 10 ms late.
+    /// 0.01: slots are spaced 1 % wider than 1/quota, and a send may start 5 ms late.
     fn default() -> Self {
-        Self(20_000)
+        Self(10_000)
     }
 }
 
@@ -241,7 +254,7 @@ mod tests {
 
     #[test]
     fn half_the_rate_margin_is_the_lateness() {
-        assert_eq!(RateMargin::default().lateness(), 10_000_000);
-        assert_eq!(RateMargin::new(0.01).map(RateMargin::lateness), Ok(5_000_000));
+        assert_eq!(RateMargin::default().lateness(), 5_000_000);
+        assert_eq!(RateMargin::new(0.02).map(RateMargin::lateness), Ok(10_000_000));
     }
 }

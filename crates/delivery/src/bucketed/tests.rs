@@ -7,7 +7,7 @@ use tidegate_core::outcome::{Outcome, classify};
 use tidegate_core::rate::{Rate, RateMargin};
 
 use super::*;
-use crate::ports::{FailureKind, LimitTake, Taken, WrittenRequest};
+use crate::ports::{FailureKind, LimitTake, SendAnswer, Taken, WrittenRequest};
 
 /// A recorded request: rate, recipients wanted, the fewest of use, domains.
 type Taking = (f64, u32, u32, Vec<LimitTake>);
@@ -53,9 +53,9 @@ struct Ses {
 }
 
 impl Mailer for &Ses {
-    async fn send(&self, _: Mail<'_>, _: Monotonic) -> Result<String, Failure> {
+    async fn send(&self, _: Mail<'_>, latest: Monotonic) -> SendAnswer {
         self.sent.set(self.sent.get() + 1);
-        Ok("id".to_owned())
+        SendAnswer { start: Some(latest), result: Ok("id".to_owned()) }
     }
 
     fn writer(&self) -> Writer {
@@ -83,7 +83,7 @@ fn send(mailer: &impl Mailer, at: Monotonic) -> Result<String, Failure> {
     let pace = Pace { rate: Rate::per_second(14.0).unwrap(), rate_margin: RateMargin::default() };
     let domains = [domain()];
     let mail = Mail { takes: &domains, ..Mail::new(&email, "big", "1", pace) };
-    mailer.send(mail, at).now_or_never().unwrap()
+    mailer.send(mail, at).now_or_never().unwrap().result
 }
 
 #[test]

@@ -48,6 +48,10 @@ pub(super) struct ClaimedWindow {
     pub(super) time: WindowTime,
     /// The counts that its tick gives; none without a tick.
     pub(super) arrival: WindowCounts,
+    /// Windows before it may count as missed: it has a tick, and the stack did not sleep.
+    pub(super) can_miss: bool,
+    /// How long the claim took.
+    pub(super) took: Duration,
 }
 
 /// Claims the tick's window; without a tick the next whole second, at the account's quota. A window that is
@@ -78,27 +82,32 @@ pub(super) async fn claim<E: Environment>(
     }
     // The configured cap holds whatever rate the tick names.
     let rate = config.cap.quota.map_or(tick.quota, |cap| cap.min(tick.quota));
-    let grid = SlotGrid::new(rate, config.rate_margin);
-    if grid.slots_of(tick.window).is_empty() {
+    let grid = |margin| SlotGrid::new(rate, margin);
+    let has_slots = |margin| !grid(margin).slots_of(tick.window).is_empty();
+    if !config.rate_margin.possible().any(has_slots) {
         return ended(End::NoSlots);
     }
     let token = env.entropy.token();
     let (rate_margin, limits) = (config.rate_margin, config.limits.initial.digest());
     let request = ClaimRequest { window: tick.window, quota: rate, rate_margin, limits, token };
+    let asked = env.clock.monotonic();
     let claim = env.ledger.claim(&request).await;
+    let took = env.clock.monotonic().saturating_since(asked);
     match claim.map_err(|source| PollError::Ledger { window: tick.window, source })? {
         Claim::Taken { owed: true, .. } => ended(End::Owed),
         Claim::Taken { .. } => ended(End::Duplicate),
         Claim::Claimed(standing) => {
             let mut arrival = WindowCounts::default();
+            let can_miss = is_ticked && standing.looks.rest(tick.window).is_none();
             if is_ticked {
                 let early = tick.window.opens().saturating_since(now).as_millis();
                 arrival.add(Counter::TicksEarly, u64::try_from(early).unwrap_or(0));
                 let before = standing.previous.map(|previous| previous.window);
+                let grid = grid(standing.factor.margin(config.rate_margin, tick.window));
                 let missed = idle::missed(grid, before, tick.window, &standing.looks);
                 arrival.add(Counter::WindowsMissed, missed);
             }
-            Ok(Ok(ClaimedWindow { request, standing, time, arrival }))
+            Ok(Ok(ClaimedWindow { request, standing, time, arrival, can_miss, took }))
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tidegate_core::Timestamp;
+use tidegate_core::audit::AuditRecord;
 use tidegate_core::bucket::Pace;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::counters::{Counter, WindowCounts};
@@ -53,6 +54,8 @@ pub(super) struct Context<'a, E: Environment> {
     pub(super) token: String,
     /// Everything that was counted in this window so far.
     pub(super) counts: RefCell<WindowCounts>,
+    /// The window's record for the log; none if `TIDEGATE_AUDIT` is `off`.
+    pub(super) record: RefCell<Option<Box<AuditRecord>>>,
     /// The window's limits: their slots, and the mail in their queues.
     pub(super) limits: LimitWindow,
     /// Messages that the drain received and that are not yet settled.
@@ -68,7 +71,7 @@ impl<E: Environment> Context<'_, E> {
 
     /// The rate of this window, and its margin.
     pub(super) fn pace(&self) -> Pace {
-        Pace { rate: self.plan.rate, rate_margin: self.config.rate_margin }
+        Pace { rate: self.plan.rate, rate_margin: self.plan.rate_margin }
     }
 
     pub(super) fn count(&self, counter: Counter, count: u64) {
@@ -205,7 +208,12 @@ impl WindowTime {
     }
 
     pub(super) fn now(self, clock: &impl Clock) -> Timestamp {
-        self.wall + clock.monotonic().saturating_since(self.monotonic)
+        self.wall(clock.monotonic())
+    }
+
+    /// The time of `at` on the wall clock.
+    pub(super) fn wall(self, at: Monotonic) -> Timestamp {
+        self.wall + at.saturating_since(self.monotonic)
     }
 
     /// The instant of `at` on the monotonic clock.

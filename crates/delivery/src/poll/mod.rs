@@ -17,6 +17,7 @@ mod drain;
 mod feed;
 mod limits;
 mod plan;
+mod record;
 mod report;
 mod room;
 mod rules;
@@ -90,9 +91,11 @@ impl<E: Environment> Poller<E> {
 
     /// Serves a window that this poller has claimed.
     async fn claimed(&self, claimed: ClaimedWindow) -> WindowReport {
-        let ClaimedWindow { request, standing, time, arrival } = claimed;
-        let (window, means) = (request.window, &self.running_means);
-        let plan = Plan::new(&self.config, window, request.quota, &standing, means);
+        let (window, means) = (claimed.request.window, &self.running_means);
+        let quota = claimed.request.quota;
+        let plan = Plan::new(&self.config, window, quota, &claimed.standing, means);
+        let record = self.config.audit.then(|| record::begin(&plan, &claimed));
+        let ClaimedWindow { request, time, arrival, .. } = claimed;
         let ctx = Context {
             env: &self.env,
             config: &self.config,
@@ -102,6 +105,7 @@ impl<E: Environment> Poller<E> {
             time,
             token: request.token,
             counts: RefCell::new(arrival),
+            record: RefCell::new(record),
             limits: LimitWindow::new(&plan.limits),
             buffered: Cell::default(),
             highest_receive_count: Cell::new(0),
@@ -117,6 +121,7 @@ impl<E: Environment> Poller<E> {
         if let Some(end) = idle_end(&plan) {
             report.end = end;
             report.counts.add(Counter::Unused, report.slots);
+            report.record = ctx.record.take();
             return report;
         }
         serve_slots(&ctx, report).await
@@ -190,6 +195,11 @@ async fn tell<E: Environment>(
     report.latency_ms = (answers > 0).then(|| sum.as_secs_f64() * 1e3 / f64::from(answers));
     report.highest_receive_count = ctx.highest_receive_count.get();
     report.counts.clone_from(&ctx.counts.borrow());
+    let had_mail = fed.as_ref().map(Lanes::had_mail).or(drained.had_mail);
+    report.record = ctx.record.take();
+    if let Some(record) = &mut report.record {
+        record::end(record, had_mail.unwrap_or_default(), &report.counts);
+    }
     if report.count(Counter::ReceivedOften) > 0 {
         tracing::error!(
             receive_count = report.highest_receive_count,

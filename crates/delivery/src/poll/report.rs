@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use tidegate_core::Window;
+use tidegate_core::audit::AuditRecord;
 use tidegate_core::counters::{Counter, WindowCounts, debt_of};
 use tidegate_core::email::Priority;
 use tidegate_core::limiter::WindowLeft;
@@ -58,6 +59,9 @@ pub struct WindowReport {
     /// Mean time of SES's answers, milliseconds; none without an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,
+    /// The record of a claimed window, which is logged beside this report; none if `TIDEGATE_AUDIT` is `off`.
+    #[serde(skip)]
+    pub record: Option<Box<AuditRecord>>,
 }
 
 impl WindowReport {
@@ -71,6 +75,7 @@ impl WindowReport {
             counts: WindowCounts::default(),
             highest_receive_count: 0,
             latency_ms: None,
+            record: None,
         }
     }
 

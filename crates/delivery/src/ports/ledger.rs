@@ -12,6 +12,7 @@ use tidegate_core::control::{ChangeRecord, Control};
 use tidegate_core::deduplication::{Acceptance, Mark};
 use tidegate_core::exclusions::AddressKey;
 use tidegate_core::factor::RateFactor;
+use tidegate_core::grid::SlotGrid;
 use tidegate_core::identity::Identity;
 use tidegate_core::idle::QueueChecks;
 use tidegate_core::limiter::WindowLeft;
@@ -29,7 +30,7 @@ pub struct ClaimRequest {
     pub window: Window,
     /// The quota at which the poller would serve it, in recipients per second, before the rate factor.
     pub quota: Rate,
-    /// The rate margin with which the poller spaces its slots.
+    /// The configured rate margin.
     pub rate_margin: RateMargin,
     /// The digest of the initial limits (`InitialLimits::digest`); 0 if there are none.
     pub limits: u64,
@@ -61,7 +62,7 @@ pub struct PreviousClaim {
     pub window: Window,
     /// The quota of that claim, in recipients per second.
     pub quota: Rate,
-    /// The rate margin of that claim.
+    /// The rate margin that was configured then.
     pub rate_margin: RateMargin,
     /// The digest of the initial limits that applied to that claim; 0 if there were none.
     pub limits: u64,
@@ -73,10 +74,14 @@ pub struct PreviousClaim {
 }
 
 impl PreviousClaim {
-    /// The rate at which that window was served: quota under the operator's cap, times the rate
-    /// factor, in recipients per second.
-    pub fn rate_in_force(&self) -> Rate {
-        self.factor.of(self.quota)
+    /// The rate margin with which that window was served.
+    pub fn margin_in_force(&self) -> RateMargin {
+        self.factor.margin(self.rate_margin, self.window)
+    }
+
+    /// The slots of that window, at the quota under the operator's cap, times the rate factor.
+    pub fn grid(&self) -> SlotGrid {
+        SlotGrid::new(self.factor.of(self.quota), self.margin_in_force())
     }
 }
 

@@ -81,20 +81,22 @@ pub struct Takes {
     pub lost: u64,
 }
 
+/// The end of one send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SendAnswer {
+    /// The instant at which the request was handed to the connection; `None` if nothing of it was written.
+    pub start: Option<Monotonic>,
+    /// SES's message id; or the failure, to be classified by the caller: SES's answer, or how far the request got.
+    pub result: Result<String, Failure>,
+}
+
 /// Sends mail through SES or text messages through AWS End User Messaging, or through a stand-in for them.
 pub trait Mailer {
-    /// Sends one mail once, without hidden retries, and returns SES's message id.
+    /// Sends one mail once, without hidden retries.
     ///
     /// The monotonic clock is read again right before the request is written to the connection. If that is
     /// after `latest`, the request is not written, because its slot has passed.
-    ///
-    /// # Errors
-    /// [`Failure`], to be classified by the caller: SES's answer, or how far the request got.
-    fn send(
-        &self,
-        mail: Mail<'_>,
-        latest: Monotonic,
-    ) -> impl Future<Output = Result<String, Failure>>;
+    fn send(&self, mail: Mail<'_>, latest: Monotonic) -> impl Future<Output = SendAnswer>;
 
     /// Writes a request before its slot, on any thread.
     fn writer(&self) -> Writer;

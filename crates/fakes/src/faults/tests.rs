@@ -184,10 +184,10 @@ async fn a_mail_whose_answer_is_lost_was_accepted() {
     let email = Email::parse(body).unwrap().into();
     let latest = clock.monotonic() + Duration::from_mins(1);
     let pace = Pace { rate: Rate::MIN, rate_margin: RateMargin::default() };
-    let lost = mailer.send(Mail::new(&email, "big", "1", pace), latest).await;
+    let lost = mailer.send(Mail::new(&email, "big", "1", pace), latest).await.result;
     assert_eq!(lost, Err(failures::answer_lost()));
     let other = Mail::new(&email, "small", "2", pace);
-    assert!(mailer.send(other, latest).await.is_ok());
+    assert!(mailer.send(other, latest).await.result.is_ok());
     assert_eq!(ses.accepted().len(), 2);
     mailer.warm(3).await;
     assert_eq!((universe.elapsed(), ses.warmed()), (Duration::from_secs(5), 3));

@@ -5,6 +5,7 @@ pub mod failures;
 pub(crate) mod quota;
 mod tenant;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -17,8 +18,8 @@ use tidegate_core::outcome::Failure;
 use tidegate_core::rate::Rate;
 use tidegate_core::timestamp::SECOND;
 use tidegate_delivery::ports::{
-    Account, AccountStatus, Clock, FailureKind, Mail, Mailer, Monotonic, PortError, Writer,
-    WrittenRequest,
+    Account, AccountStatus, Clock, FailureKind, Mail, Mailer, Monotonic, PortError, SendAnswer,
+    Writer, WrittenRequest,
 };
 
 use crate::clock::{Latency, SeededEntropy, SimClock, Universe, wait};
@@ -300,15 +301,22 @@ impl MemoryMailer {
         Self { faults: plan.into(), ..self }
     }
 
-    async fn reach(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
+    async fn reach(
+        &self,
+        mail: Mail<'_>,
+        latest: Monotonic,
+        start: &Cell<Option<Monotonic>>,
+    ) -> Result<String, Failure> {
         let SesSettings { latency, hand_over, token_lag, .. } = self.ses.settings();
         let written = mail.written.and_then(|request| request.get::<Content>());
         let unwritten = if written.is_none() { mail.content.bytes() } else { 0 };
         let mail = Mail { content: written.unwrap_or(mail.content), ..mail };
         wait(self.clock.takes(unwritten) + hand_over.draw(&self.ses.entropy)).await;
-        if self.clock.monotonic() > latest {
+        let now = self.clock.monotonic();
+        if now > latest {
             return Err(failures::too_late());
         }
+        start.set(Some(now));
         if self.ses.universe.now() < self.since + token_lag {
             return Err(failures::token_refused());
         }
@@ -318,10 +326,12 @@ impl MemoryMailer {
 }
 
 impl Mailer for MemoryMailer {
-    async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> Result<String, Failure> {
+    async fn send(&self, mail: Mail<'_>, latest: Monotonic) -> SendAnswer {
         let resource = format!("{}/{}", mail.campaign, mail.id);
         let decision = self.faults.decide(Operation::Mail, resource);
-        decision.run(self.reach(mail, latest)).await
+        let start = Cell::new(None);
+        let result = decision.run(self.reach(mail, latest, &start)).await;
+        SendAnswer { start: start.get(), result }
     }
 
     fn writer(&self) -> Writer {

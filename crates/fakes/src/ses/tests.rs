@@ -32,7 +32,7 @@ async fn a_mail_is_recorded_with_its_arrival_on_the_true_clock() {
     let (ses, clock) = ses(14.0);
     ses.configure(|settings| settings.latency = Latency::always(Duration::from_millis(80)));
     let email = email(r#""ada@example.com", "bob@example.com""#);
-    let message_id = ses.mailer(&clock).send(mail(&email), NEVER).await.unwrap();
+    let message_id = ses.mailer(&clock).send(mail(&email), NEVER).await.result.unwrap();
     let arrival = SesArrival {
         at: Timestamp::from_millis(100_040),
         campaign: "big".into(),
@@ -55,10 +55,10 @@ async fn a_request_that_would_be_written_after_its_latest_instant_never_arrives(
     ses.configure(|settings| settings.hand_over = Latency::always(Duration::from_millis(20)));
     let email = email(r#""ada@example.com""#);
     let latest = |ms| Monotonic::from_origin(Duration::from_millis(ms));
-    let refused = ses.mailer(&clock).send(mail(&email), latest(19)).await;
+    let refused = ses.mailer(&clock).send(mail(&email), latest(19)).await.result;
     assert_eq!(refused, Err(failures::too_late()));
     assert!(ses.arrivals().is_empty());
-    assert!(ses.mailer(&clock).send(mail(&email), latest(40)).await.is_ok());
+    assert!(ses.mailer(&clock).send(mail(&email), latest(40)).await.result.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,10 +67,10 @@ async fn what_is_refused_arrived_but_counts_nowhere() {
     let mailer = ses.mailer(&clock);
     let (good, bad) = (email(r#""ada@example.com""#), email(r#""eve@example.com""#));
     ses.refuse_address("eve@example.com", failures::rejected());
-    assert_eq!(mailer.send(mail(&bad), NEVER).await, Err(failures::rejected()));
-    assert!(mailer.send(mail(&good), NEVER).await.is_ok());
-    assert!(mailer.send(mail(&good), NEVER).await.is_ok());
-    assert_eq!(mailer.send(mail(&good), NEVER).await, Err(failures::rate_exceeded()));
+    assert_eq!(mailer.send(mail(&bad), NEVER).await.result, Err(failures::rejected()));
+    assert!(mailer.send(mail(&good), NEVER).await.result.is_ok());
+    assert!(mailer.send(mail(&good), NEVER).await.result.is_ok());
+    assert_eq!(mailer.send(mail(&good), NEVER).await.result, Err(failures::rate_exceeded()));
     let timed =
         ses.arrivals().into_iter().map(|arrival| (arrival.at.as_nanos(), arrival.recipients));
     let worst = crate::worst_second(timed.collect::<Vec<_>>());
@@ -78,7 +78,7 @@ async fn what_is_refused_arrived_but_counts_nowhere() {
     assert!((ses.account().account().await.unwrap().sent_last_24_hours - 2.0).abs() < 1e-9);
     ses.accept_address("eve@example.com");
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(mailer.send(mail(&bad), NEVER).await.is_ok());
+    assert!(mailer.send(mail(&bad), NEVER).await.result.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,10 +89,13 @@ async fn the_account_tells_what_holds_and_the_mailer_obeys_it() {
         settings.max_send_rate = Rate::per_second(7.0).unwrap();
     });
     let (mailer, email) = (ses.mailer(&clock), email(r#""ada@example.com""#));
-    assert!(mailer.send(mail(&email), NEVER).await.is_ok());
-    assert_eq!(mailer.send(mail(&email), NEVER).await, Err(failures::daily_quota_exceeded()));
+    assert!(mailer.send(mail(&email), NEVER).await.result.is_ok());
+    assert_eq!(
+        mailer.send(mail(&email), NEVER).await.result,
+        Err(failures::daily_quota_exceeded())
+    );
     ses.configure(|settings| settings.sending_enabled = false);
-    assert_eq!(mailer.send(mail(&email), NEVER).await, Err(failures::sending_paused()));
+    assert_eq!(mailer.send(mail(&email), NEVER).await.result, Err(failures::sending_paused()));
     let expected = AccountStatus {
         max_send_rate: 7.0,
         max_24_hour_send: 1.0,

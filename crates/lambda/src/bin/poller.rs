@@ -19,7 +19,8 @@ use tidegate_delivery::ports::{
     Clock as _, Environment, Exclusions, Ledger, Mailer as _, Marks, Ports, Runs,
 };
 use tidegate_lambda::{
-    LambdaFunction, diagnostic, failed_metrics, failed_start, poller_metrics, publish, start,
+    LambdaFunction, diagnostic, failed_metrics, failed_start, log_record, poller_metrics, publish,
+    start,
 };
 
 /// How long connections are opened before the first tick is taken. Lambda gives more processor time to the
@@ -96,13 +97,20 @@ impl LambdaFunction for PollerFunction {
         let (poller, clock, failures, ends) = (&poller, &clock, &failures, &Cell::new(false));
         let handler = service_fn(|event: LambdaEvent<Value>| async move {
             // On the heap, because the future of a window is large.
-            let answer = Box::pin(handle(poller, event.payload)).await;
+            let mut answer = Box::pin(handle(poller, event.payload)).await;
             let (at, ledger_failed) = (clock.wall(), failures.take());
             ends.set(answer.as_ref().is_ok_and(WindowReport::ends_environment));
-            publish(match &answer {
+            let metrics = match &answer {
                 Ok(report) => poller_metrics(at, report, ledger_failed),
                 Err(_) => failed_metrics(at, "poller", ledger_failed),
-            });
+            };
+            let record = answer.as_mut().ok().and_then(|report| report.record.take());
+            // A window without metrics had no mail, and nothing that the next record does not tell.
+            if let Some(mut record) = record.filter(|_| !metrics.is_empty()) {
+                record.request = event.context.request_id;
+                log_record(*record);
+            }
+            publish(metrics);
             answer
         });
         // An error after the answer was given ends the process before it asks for the next event. Lambda gives the next

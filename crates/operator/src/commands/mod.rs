@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
+use crate::audit::command::AuditArgs;
 use crate::campaign::CampaignArgs;
 use crate::cancel::CancelArgs;
 use crate::dead::DeadArgs;
@@ -26,8 +27,8 @@ use crate::store::StoreArgs;
 use crate::top::TopArgs;
 use crate::why::command::WhyArgs;
 use crate::{
-    campaign, cancel, dead, doctor, exclude, history, limit, plan, relay, results, runs, send,
-    status, steer, store, top, why,
+    audit, campaign, cancel, dead, doctor, exclude, history, limit, plan, relay, results, runs,
+    send, status, steer, store, top, why,
 };
 use completions::{CompletionsArgs, ManArgs};
 use local::LocalArgs;
@@ -60,6 +61,7 @@ pub enum Command {
     History(HistoryArgs),
     Runs(RunsArgs),
     Doctor(DoctorArgs),
+    Audit(AuditArgs),
     /// Write the completions of a shell
     Completions(CompletionsArgs),
     /// Write the manual's pages
@@ -127,6 +129,7 @@ impl Command {
             Self::Results(args) => Box::pin(results::run(&args, shell)).await,
             Self::Runs(_) => Box::pin(runs::run(shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
+            Self::Audit(args) => Box::pin(audit::command::run(&args, shell)).await,
             Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
             Self::Why(args) => Box::pin(why::command::run(&args, shell)).await,
             Self::Dead(args) => Box::pin(dead::command::run(&args, shell)).await,

@@ -6,7 +6,7 @@ use tidegate_core::control::ChangeRecord;
 use tidegate_core::counters::Counter;
 use tidegate_core::limits::{Adapted, Dimension, Limit, LimitGrid, LimitRef};
 use tidegate_core::number::real;
-use tidegate_core::rate::Rate;
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::runs::Run;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::poll::limit_waiting;
@@ -131,18 +131,26 @@ impl StackFacts {
         }
     }
 
+    /// The rate margin in force.
+    fn rate_margin(&self) -> RateMargin {
+        let configured = self.settings.poller.rate_margin;
+        self.standing.factor.margin(configured, Window::containing(self.at))
+    }
+
     /// The quota and what lowers it.
     pub fn quota(&self) -> QuotaStatus {
         let (cap, reported) = (&self.settings.poller.cap, self.account.as_ref());
         let in_force = self.known_quota().map(|quota| self.standing.factor.of(quota));
         let number = |rate: Rate| rate.as_per_second();
-        let period = in_force.map(|rate| rate.period(self.settings.poller.rate_margin));
+        let margin = self.rate_margin();
+        let period = in_force.map(|rate| rate.period(margin));
         QuotaStatus {
             account_per_second: reported.map(|status| status.max_send_rate),
             configured_cap: cap.quota.map(number),
             operator_cap: self.standing.factor.cap.map(number),
             factor: real(self.standing.factor.millionths()) / 1e6,
             in_force: in_force.map(number),
+            rate_margin: margin.into(),
             slots_per_second: period.map(|period| 1e9 / real(period)),
             words: self.settings.poller.rules.channel.words(),
             daily: self.daily(),
@@ -204,7 +212,7 @@ impl StackFacts {
         waiting: Option<u64>,
     ) -> LimitStatus {
         // Without a quota, only a share of it is not known.
-        let (of, margin) = (quota.unwrap_or(Rate::MAX), self.settings.poller.rate_margin);
+        let (of, margin) = (quota.unwrap_or(Rate::MAX), self.rate_margin());
         let now = Window::containing(self.at);
         let slots = limit.grid(now, of, margin, lowered);
         let per_second = match (slots, limit.rate) {

@@ -89,6 +89,8 @@ pub struct QuotaStatus {
     pub factor: f64,
     /// The resulting quota; `None` if none is known.
     pub in_force: Option<f64>,
+    /// The rate margin in force, which SES's throttling doubles up to 0.04 for a day.
+    pub rate_margin: f64,
     /// The rate of the slots: the quota in force less the rate margin.
     pub slots_per_second: Option<f64>,
     /// The daily quota; `None` if the account has no limit or SES did not answer.

@@ -225,7 +225,7 @@ impl QuotaStatus {
         };
         let mut text = format!("{} in force", rate(in_force));
         if let Some(slots) = self.slots_per_second {
-            text = format!("{text}, {} with the rate margin", rate(slots));
+            text = format!("{text}, {} with the rate margin of {}", rate(slots), self.rate_margin);
         }
         let caps = [
             (format!("{} allows", self.words.service), self.account_per_second),

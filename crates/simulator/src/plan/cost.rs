@@ -303,7 +303,10 @@ impl Cost {
             lambda: tariff.lambda(scenario, &usage, minutes),
             dynamodb: tariff.dynamodb(scenario, &usage, minutes),
             metrics: tariff.metrics(scenario, minutes),
-            logs: tariff.logs(usage[Sum::Claims] * tariff.assumed("busy_window_log_bytes")),
+            logs: tariff.logs(
+                usage[Sum::Claims] * tariff.assumed("busy_window_log_bytes")
+                    + usage[Sum::Mails] * tariff.assumed("log_bytes_a_mail"),
+            ),
             sqs_calls_per_mail: (usage[Sum::SqsStandard] + usage[Sum::SqsFifo])
                 / usage[Sum::Mails].max(1.0),
             idle_month: tariff.idle_month(&small).total,
@@ -346,6 +349,7 @@ mod tests {
             "ledger_totals_bytes",
             "ledger_campaign_bytes",
             "busy_window_log_bytes",
+            "log_bytes_a_mail",
             "log_compression",
             "compression",
             "fifo_share_of_calls",

@@ -38,6 +38,7 @@ impl Chaos {
         self.what_ses_reported_is_counted(&mut broken);
         self.the_level_is_clear_again(&mut broken);
         self.no_timed_mail_is_early(&mut broken);
+        broken.extend(self.world.audited().into_iter().map(|found| format!("audit: {found}")));
         broken
     }
 

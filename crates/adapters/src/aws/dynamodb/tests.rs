@@ -85,7 +85,7 @@ fn claimed_item() -> Value {
     json!({
         "pk": {"S": "regulator"}, "token": {"S": "mine"},
         "window": {"N": "101"}, "opened": {"N": "101"},
-        "rate": {"N": "14.5"}, "margin": {"N": "0.02"}, "initial_limits": {"N": "7"}, "claimed_factor": factor(lowered),
+        "rate": {"N": "14.5"}, "margin": {"N": "0.01"}, "initial_limits": {"N": "7"}, "claimed_factor": factor(lowered),
         "prev_window": {"N": "100"}, "prev_rate": {"N": "14"}, "prev_margin": {"N": "0.05"}, "prev_initial_limits": {"N": "6"},
         "prev_claimed_factor": factor(RateFactor::default()), "factor": factor(lowered),
         "limits": {"N": "13"}, "claimed_limits": {"N": "12"}, "prev_claimed_limits": {"N": "11"},

@@ -37,7 +37,7 @@ fn mailer(client: &aws_sdk_sesv2::Client) -> AwsMailer {
 /// Sends with a minute to spare, so that the request is not late.
 async fn send(mailer: &AwsMailer, email: &Content) -> Result<String, Failure> {
     let latest = mailer.clock.monotonic() + Duration::from_mins(1);
-    mailer.send(mail(email, None), latest).await
+    mailer.send(mail(email, None), latest).await.result
 }
 
 fn mail<'a>(email: &'a Content, tenant: Option<&'a str>) -> Mail<'a> {
@@ -54,7 +54,7 @@ async fn a_mail_goes_out_for_its_tenant_and_an_association_that_is_missing_is_th
         let ses = Fake::once(200, SENT);
         let mailer = mailer_of(&ses);
         let latest = mailer.clock.monotonic() + Duration::from_mins(1);
-        mailer.send(mail(&email, tenant), latest).await.unwrap();
+        mailer.send(mail(&email, tenant), latest).await.result.unwrap();
         assert_eq!(ses.seen()[0].body.get("TenantName").cloned(), expected);
     }
     let said = r#"{"Message":"Tenant not associated with resources [arn:aws:ses:eu-west-1:1:identity/example.org]."}"#;
@@ -62,7 +62,7 @@ async fn a_mail_goes_out_for_its_tenant_and_an_association_that_is_missing_is_th
     let ses = Fake::new([FakeAnswer::Http(403, headers, said.to_owned())]);
     let mailer = mailer_of(&ses);
     let latest = mailer.clock.monotonic() + Duration::from_mins(1);
-    let failure = mailer.send(mail(&email, Some("acme")), latest).await.unwrap_err();
+    let failure = mailer.send(mail(&email, Some("acme")), latest).await.result.unwrap_err();
     assert_eq!(classify_for_tenant(&failure), Outcome::Tenant, "{failure:?}");
     assert!(failure.message.contains("identity/example.org"));
 }
@@ -129,7 +129,7 @@ async fn the_limits_tag_is_left_out_where_the_producer_gives_all_that_ses_takes(
         let latest = mailer.clock.monotonic() + Duration::from_mins(1);
         let limits = Some("gmail_com");
         let mail = Mail { limits, ..Mail::new(&email, "spring", "1", pace()) };
-        mailer.send(mail, latest).await.unwrap();
+        mailer.send(mail, latest).await.result.unwrap();
         let asked = ses.seen().remove(0).body["EmailTags"].take();
         let tag = json!({"Name": "tidegate_limit", "Value": "gmail_com"});
         let tags = asked.as_array().unwrap();
@@ -313,7 +313,7 @@ async fn a_late_send_is_refused_before_it_is_written_on_any_client() {
     for client in [service.ses(), ses.ses()] {
         let mailer = mailer(&client);
         mailer.clock.sleep_until(latest + Duration::from_nanos(1)).await;
-        let failure = mailer.send(mail, latest).await.unwrap_err();
+        let failure = mailer.send(mail, latest).await.result.unwrap_err();
         assert_eq!((failure.stage, classify(&failure)), (Stage::NotSent, Outcome::NotSent));
     }
     assert_eq!((ses.seen().len(), service.requests()), (0, 0));
@@ -382,7 +382,7 @@ async fn a_request_that_was_written_before_its_slot_has_the_body_and_signature_o
         let written = mailer.writer()(mail(&email, None));
         let latest = mailer.clock.monotonic() + Duration::from_mins(1);
         let ahead = Mail { written: Some(&written), ..mail(&email, None) };
-        mailer.send(ahead, latest).await.unwrap();
+        mailer.send(ahead, latest).await.result.unwrap();
         let seen = ses.seen();
         let [dates, signatures] = ["x-amz-date", "authorization"]
             .map(|name| seen.iter().map(|request| request.header(name).unwrap().to_owned()))

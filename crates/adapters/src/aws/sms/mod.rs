@@ -57,7 +57,7 @@ const LIMIT: &str = "TEXT_MESSAGE_MONTHLY_SPEND_LIMIT";
 /// The quota of text messages and the month's spend limit.
 #[derive(Clone, Debug)]
 pub struct SmsAccount {
-    client: SmsClient,
+    client: JsonClient,
     quota: Option<Rate>,
     origin: Option<String>,
 }
@@ -66,7 +66,7 @@ impl SmsAccount {
     /// The account of `config`'s credentials. Its rate is `quota` in parts per second; without one, that of the phone
     /// number or pool `origin`.
     pub fn new(config: &SdkConfig, quota: Option<Rate>, origin: Option<&str>) -> Self {
-        let client = SmsClient::new(config);
+        let client = JsonClient::new(&SMS, config);
         Self { client, quota, origin: origin.map(str::to_owned) }
     }
 
@@ -184,12 +184,24 @@ pub(in crate::aws) fn request<'a>(
 
 const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
-/// The prefix of the header that names the operation.
-const TARGET: &str = "PinpointSMSVoiceV2";
-/// The name that signatures and permissions have.
-const SERVICE: &str = "sms-voice";
-/// The name that the SDK's settings have: `AWS_ENDPOINT_URL_PINPOINT_SMS_VOICE_V2`.
-const ID: &str = "Pinpoint SMS Voice V2";
+/// A service that is called in one of the AWS JSON protocols, without a client of the SDK.
+#[derive(Debug)]
+pub(in crate::aws) struct JsonService {
+    /// The prefix of the header that names the operation.
+    pub(in crate::aws) target: &'static str,
+    /// The name that hosts, signatures and permissions have.
+    pub(in crate::aws) name: &'static str,
+    /// The name that the SDK's settings have: `AWS_ENDPOINT_URL_PINPOINT_SMS_VOICE_V2`.
+    pub(in crate::aws) id: &'static str,
+    pub(in crate::aws) content_type: &'static str,
+}
+
+pub(in crate::aws) const SMS: JsonService = JsonService {
+    target: "PinpointSMSVoiceV2",
+    name: "sms-voice",
+    id: "Pinpoint SMS Voice V2",
+    content_type: "application/x-amz-json-1.0",
+};
 
 /// The other partitions' domains, and those for dual stack, by the beginning of their regions' names
 /// (<https://github.com/boto/botocore/blob/develop/botocore/data/partitions.json>).
@@ -206,7 +218,8 @@ const COMMERCIAL: (&str, &str, &str) = ("", "amazonaws.com", "api.aws");
 
 /// The service at one endpoint, with one configuration's credentials.
 #[derive(Clone, Debug)]
-pub(in crate::aws) struct SmsClient {
+pub(in crate::aws) struct JsonClient {
+    service: &'static JsonService,
     url: String,
     config: Arc<SdkConfig>,
     identities: SharedIdentityCache,
@@ -225,19 +238,21 @@ pub(in crate::aws) enum Manner {
 
 #[derive(Debug)]
 struct JsonCall {
+    service: &'static JsonService,
     operation: &'static str,
     body: Bytes,
 }
 
-impl SmsClient {
+impl JsonClient {
     /// The service of `config`'s region, or at the endpoint that is configured for it or for all services, with the
     /// credentials and the HTTP client of `config`.
-    pub(in crate::aws) fn new(config: &SdkConfig) -> Self {
-        let url = configured_endpoint(config).unwrap_or_else(|| regional_endpoint(config));
+    pub(in crate::aws) fn new(service: &'static JsonService, config: &SdkConfig) -> Self {
+        let url = configured_endpoint(service, config);
+        let url = url.unwrap_or_else(|| regional_endpoint(service, config));
         let identities = config.identity_cache();
         let identities = identities.unwrap_or_else(|| IdentityCache::lazy().build());
         let clock_skew = SharedInterceptor::new(ServiceClockSkewInterceptor::new());
-        Self { url, config: Arc::new(config.clone()), identities, clock_skew }
+        Self { service, url, config: Arc::new(config.clone()), identities, clock_skew }
     }
 
     /// Makes one call with a JSON body, and returns the answer's. The error's code is the `Reason` of the exception, or
@@ -249,7 +264,7 @@ impl SmsClient {
         manner: Manner,
     ) -> Result<Value, SdkError<ErrorMetadata, HttpResponse>> {
         let call = Operation::builder()
-            .service_name(SERVICE)
+            .service_name(self.service.name)
             .operation_name(operation)
             .behavior_version(BehaviorVersion::latest())
             .endpoint_url(&self.url)
@@ -271,7 +286,7 @@ impl SmsClient {
                     .timeout_config(time_limits(attempt, all))
             }
         };
-        Box::pin(call.build().invoke(JsonCall { operation, body })).await
+        Box::pin(call.build().invoke(JsonCall { service: self.service, operation, body })).await
     }
 
     /// Signature Version 4 with the configuration's credentials, on its HTTP client.
@@ -280,7 +295,7 @@ impl SmsClient {
         layer.store_put(AuthSchemeOptionResolverParams::new(()));
         layer.store_put(SigV4OperationSigningConfig {
             region: self.config.region().cloned().map(Into::into),
-            name: Some(aws_types::SigningName::from_static(SERVICE)),
+            name: Some(aws_types::SigningName::from_static(self.service.name)),
             ..SigV4OperationSigningConfig::default()
         });
         let scheme = StaticAuthSchemeOptionResolver::new(vec![SCHEME_ID]);
@@ -299,37 +314,37 @@ impl SmsClient {
     }
 }
 
-fn serialize(JsonCall { operation, body }: JsonCall) -> Result<HttpRequest, BoxError> {
+fn serialize(JsonCall { service, operation, body }: JsonCall) -> Result<HttpRequest, BoxError> {
     let mut request = HttpRequest::new(SdkBody::from(body));
     request.set_method("POST")?;
     request.set_uri("/")?;
     request.headers_mut().insert("user-agent", USER_AGENT);
-    request.headers_mut().insert("content-type", "application/x-amz-json-1.0");
-    request.headers_mut().try_insert("x-amz-target", format!("{TARGET}.{operation}"))?;
+    request.headers_mut().insert("content-type", service.content_type);
+    request.headers_mut().try_insert("x-amz-target", format!("{}.{operation}", service.target))?;
     Ok(request)
 }
 
 /// The endpoint that the code sets, else that of the service or of all services in the
 /// environment or the profile: the order of the SDK's clients
 /// (<https://docs.aws.amazon.com/sdkref/latest/guide/feature-ss-endpoints.html>).
-fn configured_endpoint(config: &SdkConfig) -> Option<String> {
+fn configured_endpoint(service: &JsonService, config: &SdkConfig) -> Option<String> {
     let general = config.endpoint_url().map(str::to_owned);
     if config.get_origin("endpoint_url").is_client_config() {
         return general;
     }
-    let key = ServiceConfigKey::builder().service_id(ID).env("AWS_ENDPOINT_URL");
+    let key = ServiceConfigKey::builder().service_id(service.id).env("AWS_ENDPOINT_URL");
     let key = key.profile("endpoint_url").build().ok()?;
     config.service_config().and_then(|settings| settings.load_config(key)).or(general)
 }
 
 /// The SDK's rule set (`endpoint-rule-set-1.json` of `pinpoint-sms-voice-v2`).
-fn regional_endpoint(config: &SdkConfig) -> String {
+fn regional_endpoint(service: &JsonService, config: &SdkConfig) -> String {
     let region = config.region().map_or("", AsRef::as_ref);
     let found = DOMAINS.into_iter().find(|(begin, ..)| region.starts_with(begin));
     let (_, plain, dual_stack) = found.unwrap_or(COMMERCIAL);
     let domain = if config.use_dual_stack() == Some(true) { dual_stack } else { plain };
     let fips = if config.use_fips() == Some(true) { "-fips" } else { "" };
-    format!("https://{SERVICE}{fips}.{region}.{domain}")
+    format!("https://{}{fips}.{region}.{domain}", service.name)
 }
 
 /// Reads an answer: JSON, or an error with `__type`, and perhaps `Message` and `Reason`.

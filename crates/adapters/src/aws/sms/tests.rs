@@ -42,7 +42,7 @@ fn mail(content: &Content) -> Mail<'_> {
 /// Sends with a minute to spare, so that the request is not late.
 async fn send(mailer: &AwsMailer, content: &Content) -> Result<String, Failure> {
     let latest = mailer.clock.monotonic() + Duration::from_mins(1);
-    mailer.send(mail(content), latest).await
+    mailer.send(mail(content), latest).await.result
 }
 
 async fn refusal(answer: FakeAnswer) -> Failure {
@@ -155,7 +155,7 @@ async fn a_lost_connection_and_silence_are_ambiguous_and_a_late_text_is_not_writ
     let failure = send(&mailer, &text("")).await.unwrap_err();
     assert_eq!((failure.stage, service.requests()), (Stage::AfterWrite, 1));
     let content = text("");
-    let failure = mailer.send(mail(&content), Monotonic::default()).await.unwrap_err();
+    let failure = mailer.send(mail(&content), Monotonic::default()).await.result.unwrap_err();
     assert_eq!((failure.stage, service.requests()), (Stage::NotSent, 1));
 }
 

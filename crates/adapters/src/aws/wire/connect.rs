@@ -215,34 +215,49 @@ pub(crate) enum RequestKind {
 pub(crate) struct Ticket {
     clock: SystemClock,
     latest: Monotonic,
-    stage: Arc<Mutex<Stage>>,
+    reached: Arc<Mutex<Reached>>,
+}
+
+/// How far a request got, if it has no answer, and when it was last handed to a connection.
+#[derive(Debug)]
+struct Reached {
+    stage: Stage,
+    start: Option<Monotonic>,
 }
 
 impl Ticket {
     pub(crate) fn new(clock: SystemClock, latest: Monotonic) -> Self {
-        Self { clock, latest, stage: Arc::new(Mutex::new(Stage::Connect)) }
+        let reached = Reached { stage: Stage::Connect, start: None };
+        Self { clock, latest, reached: Arc::new(Mutex::new(reached)) }
     }
 
     /// How far the request got, if it has no answer.
     pub(crate) fn stage(&self) -> Stage {
-        *self.lock()
+        self.lock().stage
     }
 
-    fn lock(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    /// When the request was handed to a connection, unless that returned it unwritten.
+    pub(crate) fn start(&self) -> Option<Monotonic> {
+        self.lock().start
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Reached> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the clock; true if the request may be written. It then counts as written until it is handed
     /// back.
     pub(super) fn hand_over(&self) -> bool {
-        let in_time = self.clock.monotonic() <= self.latest;
-        *self.lock() = if in_time { Stage::AfterWrite } else { Stage::NotSent };
+        let now = self.clock.monotonic();
+        let in_time = now <= self.latest;
+        let stage = if in_time { Stage::AfterWrite } else { Stage::NotSent };
+        *self.lock() = Reached { stage, start: in_time.then_some(now) };
         in_time
     }
 
     /// Notes that this process has no connection for the request, so nothing of it was written.
     pub(super) fn refuse(&self) {
-        *self.lock() = Stage::NotSent;
+        *self.lock() = Reached { stage: Stage::NotSent, start: None };
     }
 
     /// Completes when the request would be late.
@@ -252,7 +267,7 @@ impl Ticket {
 
     /// Notes that the connection returned the request unwritten.
     pub(super) fn hand_back(&self) {
-        *self.lock() = Stage::Connect;
+        *self.lock() = Reached { stage: Stage::Connect, start: None };
     }
 }
 

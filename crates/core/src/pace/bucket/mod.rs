@@ -73,7 +73,7 @@ pub struct Pace {
 /// use tidegate_core::bucket::{Pace, Terms};
 /// use tidegate_core::rate::{RateMargin, Rate};
 /// let terms = Terms::of(Pace { rate: Rate::per_second(14.0)?, rate_margin: RateMargin::default() });
-/// assert_eq!((terms.period, terms.tolerance), (72_858, 10_000));
+/// assert_eq!((terms.period, terms.tolerance), (72_143, 5_000));
 /// assert_eq!(terms.most_in_a_second(1), 14);
 /// # Ok::<(), tidegate_core::rate::InvalidRate>(())
 /// ```

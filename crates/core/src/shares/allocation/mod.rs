@@ -272,6 +272,11 @@ impl Intake {
         self.lanes.get(lane).is_some_and(|lane| lane.dry)
     }
 
+    /// Whether a campaign brought all that it was to fill, as far as that is known.
+    pub fn is_filled(&self, lane: usize) -> bool {
+        self.lanes.get(lane).is_some_and(|lane| !lane.dry && lane.taken >= lane.wanted)
+    }
+
     /// Whether a campaign other than `lane` may have mail.
     pub fn others_may_give(&self, lane: usize) -> bool {
         self.lanes.iter().enumerate().any(|(other, state)| other != lane && !state.dry)

@@ -24,7 +24,7 @@ use super::rules::{EndedSend, Rules};
 use super::settle::Job;
 use super::sources::message::Message;
 use super::sources::supply::MOST_RECEIVES;
-use crate::ports::{Clock as _, Environment, Mail, Mailer as _, Monotonic};
+use crate::ports::{Clock as _, Environment, Mail, Mailer as _, Monotonic, SendAnswer};
 use slots::Wake;
 use state::Drain;
 pub(super) use state::DrainResult;
@@ -125,12 +125,13 @@ async fn send<E: Environment>(
         takes: &takes,
         written: message.ahead.request.as_ref(),
     };
-    let result = ctx.env.mailer.send(mail, latest).await;
+    let SendAnswer { start, result } = ctx.env.mailer.send(mail, latest).await;
+    let start = start.map(|start| ctx.time.wall(start));
     let latency = ctx.monotonic().saturating_since(started);
     drop(id);
     let result = result.map_err(|failure| {
         let outcome = message.content.classify(&failure, message.tenant.as_deref());
         (failure, outcome)
     });
-    EndedSend { message, slot, result, latency, counts: true, is_held: false }
+    EndedSend { message, slot, start, result, latency, counts: true, is_held: false }
 }

@@ -13,12 +13,12 @@ use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::waits::bucket;
 
 use super::state::Drain;
-use crate::poll::control_record;
 use crate::poll::rules::{EndedSend, Fate, Kept};
 use crate::poll::running_means::UnsentContent;
 use crate::poll::settle::Job;
 use crate::poll::sources::message::{Message, accepted, give_up, log, put_back, receipt, retry};
 use crate::poll::sources::supply::KeptMail;
+use crate::poll::{control_record, record};
 use crate::ports::{Entropy as _, Environment, QueueUrl};
 
 impl<E: Environment> Drain<'_, E> {
@@ -31,6 +31,7 @@ impl<E: Environment> Drain<'_, E> {
             let ctx = self.ctx;
             ctx.running_means.answered(send.latency, ctx.monotonic());
         }
+        record::note(self.ctx, &send);
         send.is_held = self.is_held(&send.message);
         let mut effects = Vec::new();
         let step = self.rules.ended(Box::new(send), &mut effects);

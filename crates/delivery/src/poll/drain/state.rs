@@ -55,6 +55,8 @@ pub(crate) struct DrainResult {
     pub(crate) answers: (Duration, u32),
     /// Changes of the debts by lane, in thousandths of a recipient; none with a merge queue.
     pub(crate) debts: Option<Vec<i64>>,
+    /// Whether each lane had as much mail as its share; none with a merge queue.
+    pub(crate) had_mail: Option<Vec<bool>>,
     /// The mails that waited when no slot was left.
     pub(crate) waiting: Option<WaitingMails>,
 }
@@ -466,6 +468,7 @@ impl<'a, E: Environment> Drain<'a, E> {
         if ctx.plan.merge.is_none() {
             let limited = ctx.plan.by_lane(&self.result.limited);
             self.result.debts = Some(self.sources.debt_changes(&limited));
+            self.result.had_mail = Some(self.sources.had_mail());
         }
         self.result
     }

@@ -107,7 +107,7 @@ impl PlannedLimits {
         let same = |previous: PreviousClaim| {
             previous.limits == config.initial.digest()
                 && previous.changed_limits == standing.control.limits_digest()
-                && (previous.quota, previous.rate_margin) == (quota, rate_margin)
+                && (previous.quota, previous.margin_in_force()) == (quota, rate_margin)
         };
         let previous = standing.previous.map(|previous| previous.window);
         let mut limits = Self {

@@ -16,7 +16,7 @@ use tidegate_core::idle::{self, QueueChecks};
 use tidegate_core::limits::LimitRef;
 use tidegate_core::number::{real, whole};
 use tidegate_core::parts::{Upkeep, campaign_of};
-use tidegate_core::rate::Rate;
+use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::turns::{self, BATCH, Turns};
 use tidegate_core::{Window, feed, refusals};
 
@@ -74,6 +74,8 @@ pub(super) struct Plan {
     pub(super) window: Window,
     /// The quota under the operator's cap, times the rate factor.
     pub(super) rate: Rate,
+    /// The rate margin in force.
+    pub(super) rate_margin: RateMargin,
     pub(super) grid: SlotGrid,
     pub(super) slots: Range<u64>,
     pub(super) campaigns: Vec<PlannedCampaign>,
@@ -134,16 +136,15 @@ impl Plan {
         running_means: &RunningMeans,
     ) -> Self {
         let rate = standing.factor.of(quota);
-        let grid = SlotGrid::new(rate, config.rate_margin);
-        let before = standing
-            .previous
-            .map(|previous| SlotGrid::new(previous.rate_in_force(), previous.rate_margin));
+        let rate_margin = standing.factor.margin(config.rate_margin, window);
+        let grid = SlotGrid::new(rate, rate_margin);
+        let before = standing.previous.map(|previous| previous.grid());
         let listed = listed(config, standing);
         let mut control = standing.control.clone();
         control.expire(window.opens().into());
         let counter = |name: &str| standing.counters.get(name).copied().unwrap_or(0);
-        let (of, margin) = (&config.limits, config.rate_margin);
-        let limits = PlannedLimits::of(of, window, quota, margin, grid, before, standing);
+        let of = &config.limits;
+        let limits = PlannedLimits::of(of, window, quota, rate_margin, grid, before, standing);
         let weights = weights(listed, standing);
         let cycle = Cycle::nearest(&weights);
         let weighted = listed.iter().zip(&weights);
@@ -184,6 +185,7 @@ impl Plan {
             limited_in_turn: running_means.limited_in_turn(),
             window,
             rate,
+            rate_margin,
             grid,
             slots,
             campaigns: campaigns.collect(),

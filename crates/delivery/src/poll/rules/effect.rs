@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
+use tidegate_core::Timestamp;
 use tidegate_core::control::HoldReason;
 use tidegate_core::deduplication::Acceptance;
 use tidegate_core::limiter::Line;
@@ -86,6 +87,8 @@ pub(crate) struct EndedSend {
     pub(crate) message: Box<Message>,
     /// The slot at which it started, or should have.
     pub(crate) slot: u64,
+    /// When its request was written; `None` if nothing of it was.
+    pub(crate) start: Option<Timestamp>,
     /// SES's message id, or the failure with its meaning.
     pub(crate) result: Result<String, (Failure, Outcome)>,
     pub(crate) latency: Duration,

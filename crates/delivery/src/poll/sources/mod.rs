@@ -225,6 +225,11 @@ impl<'a, E: Environment> Sources<'a, E> {
         }
     }
 
+    /// Whether each campaign had as much mail as its share.
+    pub(super) fn had_mail(&self) -> Vec<bool> {
+        self.campaigns.had_mail()
+    }
+
     /// Changes of the campaigns' debts by lane, in thousandths of a recipient: by what was received,
     /// corrected by what was not used. `limited` are the recipients sent to from limit queues, by lane.
     ///

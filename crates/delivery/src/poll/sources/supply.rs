@@ -420,6 +420,12 @@ impl Lanes {
         }
     }
 
+    /// Whether each campaign had as much mail as its share, none of it held back by a limit.
+    pub(crate) fn had_mail(&self) -> Vec<bool> {
+        let lanes = self.had_limited_mail.iter().enumerate();
+        lanes.map(|(lane, limited)| !limited && self.intake.is_filled(lane)).collect()
+    }
+
     /// Changes of the campaigns' debts; `limited` are the recipients sent to from limit queues, by lane.
     pub(crate) fn debt_changes(&self, limited: &[u64]) -> Vec<i64> {
         self.intake.debt_changes(limited, &self.had_limited_mail)
