@@ -31,6 +31,7 @@ mod memory;
 mod operator;
 mod operator_site;
 mod outcomes;
+mod placements;
 mod priorities;
 mod queues;
 mod rate;

@@ -264,6 +264,29 @@ mod tests {
         }
     }
 
+    /// The number of sends that can start in a second changes only where a slot, or the latest start in one, enters or leaves
+    /// it. So these beginnings stand for every nanosecond of a period, after which all repeats.
+    #[test]
+    fn no_second_of_a_whole_period_of_the_grid_holds_more_than_the_quota_at_any_whole_rate() {
+        for margin in [0.005, 0.01, 0.02, 0.04, 0.5].map(|share| RateMargin::new(share).unwrap()) {
+            for rate in (1..=1_000).map(|rate| Rate::per_second(f64::from(rate)).unwrap()) {
+                let grid = SlotGrid::new(rate, margin);
+                let (period, late) = (grid.period(), margin.lateness());
+                let base = grid.at(grid.first_from(Window::from_epoch_second(BASE).opens()));
+                let leaves = [0, late % period];
+                let enters = [0, period - SECOND % period];
+                for edge in leaves.into_iter().chain(enters) {
+                    for begin in [edge + period - 1, edge + period, edge + period + 1] {
+                        let begin = base.as_nanos() + begin;
+                        let first = grid.first_from(Timestamp::from_nanos(begin - late));
+                        let next = grid.first_from(Timestamp::from_nanos(begin + SECOND));
+                        assert!(next - first <= rate.ceil(), "{rate}, {margin:?}: {begin}");
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn slow_rates_that_change_keep_one_in_every_second_however_late_a_slot_is_used() {
         let rate_margin = RateMargin::new(0.5).unwrap();

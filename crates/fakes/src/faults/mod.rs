@@ -95,6 +95,8 @@ impl<S> Fake<S> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Strike {
     pub at: Timestamp,
+    /// The name of the fault, such as `HangAfter`.
+    pub fault: &'static str,
     pub operation: Operation,
     pub resource: String,
 }
@@ -174,9 +176,9 @@ impl<E: Clone> FaultPlan<E> {
                 if rule.nth.is_none_or(|nth| nth == rule.matched)
                     && self.entropy.chance(rule.chance)
                 {
+                    let (fault, resource) = ((&rule.fault).into(), resource.to_owned());
+                    state.strikes.push(Strike { at: now, fault, operation, resource });
                     decision.take(rule.fault.clone());
-                    let resource = resource.to_owned();
-                    state.strikes.push(Strike { at: now, operation, resource });
                 }
             }
         });
@@ -342,7 +344,7 @@ impl Operation {
 }
 
 /// A fault of one call. A call can have several faults of different kinds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, IntoStaticStr)]
 pub enum Fault<E> {
     Before(E),
     /// The call takes effect, and its answer is lost: the caller gets this error.

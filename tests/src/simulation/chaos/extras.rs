@@ -11,6 +11,7 @@ use super::super::mail::produced;
 use super::super::{BodyForm, FEEDBACK, ProducedMail, World, WorldSettings, unkind_queues};
 use super::Chaos;
 use super::draw::Draw;
+use super::shrink::Parts;
 
 /// Operations of the store.
 pub(super) const STORE: [Operation; 5] = [
@@ -47,7 +48,8 @@ pub(super) struct Extras {
 }
 
 impl Extras {
-    pub(super) fn draw(seed: u64, quota: f64) -> Self {
+    /// Those of a seed, less the parts that are left out.
+    pub(super) fn draw(seed: u64, quota: f64, parts: &mut Parts) -> Self {
         let draw = Draw::new(seed ^ 0x9e37_79b9_7f4a_7c15);
         // Drawn beside the rest, so that a seed's story stays what it was.
         let times = Draw::new(!seed ^ 0x7f4a_7c15);
@@ -67,7 +69,18 @@ impl Extras {
         let stores = without.defers || timed > 0 && !times.one_in(4);
         let more = Draw::new(seed ^ 0x5bd1_e995);
         let of_store = |most: u64| if stores && more.one_in(2) { 1 + more.below(most) } else { 0 };
-        Self { stores, pointers: of_store(20), rows: of_store(300), ..without }
+        let (pointers, rows) = (of_store(20), of_store(300));
+        Self {
+            bucket: without.bucket.filter(|lost| parts.has("shared bucket", lost)),
+            defers: without.defers && parts.has("deferral", ""),
+            reported: parts.count("reports of SES", without.reported),
+            large: parts.count("large mails", without.large),
+            timed: parts.count("timed mails", without.timed),
+            pointers: parts.count("pointers", pointers),
+            rows: parts.count("rows", rows),
+            stores,
+            ..without
+        }
     }
 
     /// `settings` with this, on queues as SQS may be.
@@ -93,13 +106,6 @@ impl Extras {
                 .variable("TIDEGATE_FEEDBACK_MINIMUM", 100);
         }
         settings
-    }
-
-    pub(super) fn story(&self) -> String {
-        let Self { bucket, defers, reported, large, timed, stores, pointers, rows, .. } = self;
-        format!(
-            "bucket {bucket:?}, defers {defers}, {reported} reports of SES, {large} large mails, {timed} timed mails, store {stores}, {pointers} pointers, {rows} rows"
-        )
     }
 
     /// Puts on the queues what belongs to this.
@@ -170,13 +176,16 @@ impl Extras {
         if !self.stores {
             return;
         }
-        if let Some(rule) = self.fault() {
-            chaos.story.push(format!("for {TROUBLED} minutes {rule:?}"));
+        let parts = &mut chaos.parts;
+        if let Some(rule) =
+            self.fault().filter(|rule| parts.has("fault after the storm", &format!("{rule:?}")))
+        {
             world.faults.add(rule);
         }
         let mut crashes = Vec::new();
-        for _ in 0..TROUBLED {
-            let crash = self.draw.one_in(3);
+        for minute in 0..TROUBLED {
+            let crash = self.draw.one_in(3)
+                && parts.has("crash after the storm", &format!("in minute {minute}"));
             let at = Duration::from_millis(self.draw.below(60_000));
             world
                 .play(60, async |_| {

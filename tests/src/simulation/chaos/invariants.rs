@@ -23,23 +23,38 @@ const FORGOTTEN: Duration = Duration::from_mins(5);
 /// Longer than a poller lives after it sent a mail.
 const A_POLLERS_LIFE: Duration = Duration::from_secs(15);
 
+/// An invariant that a world did not keep.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    pub invariant: &'static str,
+    /// What shows it.
+    pub found: String,
+}
+
 impl Chaos {
-    /// Describes each invariant that does not hold; empty if all hold.
-    pub fn broken(&self) -> Vec<String> {
-        let mut broken = Vec::new();
-        self.nothing_is_lost_or_in_flight_for_ever(&mut broken);
-        self.the_bound_holds(&mut broken);
-        self.the_domains_limits_hold(&mut broken);
-        self.the_limits_hold(&mut broken);
-        self.what_was_sent_twice_has_a_cause(&mut broken);
-        self.dead_letters_have_a_cause(&mut broken);
-        self.shares_are_right_once_it_is_calm(&mut broken);
-        self.the_ledger_adds_up(&mut broken);
-        self.what_ses_reported_is_counted(&mut broken);
-        self.the_level_is_clear_again(&mut broken);
-        self.no_timed_mail_is_early(&mut broken);
-        broken.extend(self.world.audited().into_iter().map(|found| format!("audit: {found}")));
-        broken
+    /// The invariants that do not hold; empty if all hold.
+    pub fn broken(&self) -> Vec<Broken> {
+        type Check = fn(&Chaos, &mut Vec<String>);
+        let checks: [(&str, Check); 12] = [
+            ("nothing is lost", Self::nothing_is_lost_or_in_flight_for_ever),
+            ("the bound holds", Self::the_bound_holds),
+            ("the domains' limits hold", Self::the_domains_limits_hold),
+            ("the limits hold", Self::the_limits_hold),
+            ("what was sent twice has a cause", Self::what_was_sent_twice_has_a_cause),
+            ("dead letters have a cause", Self::dead_letters_have_a_cause),
+            ("the shares are right once it is calm", Self::shares_are_right_once_it_is_calm),
+            ("the ledger adds up", Self::the_ledger_adds_up),
+            ("what SES reported is counted", Self::what_ses_reported_is_counted),
+            ("the level is clear again", Self::the_level_is_clear_again),
+            ("no timed mail is early", Self::no_timed_mail_is_early),
+            ("the audit finds nothing", |chaos, broken| broken.extend(chaos.world.audited())),
+        ];
+        let of_check = |(invariant, check): (&'static str, Check)| {
+            let mut found = Vec::new();
+            check(self, &mut found);
+            found.into_iter().map(move |found| Broken { invariant, found })
+        };
+        checks.into_iter().flat_map(of_check).collect()
     }
 
     fn nothing_is_lost_or_in_flight_for_ever(&self, broken: &mut Vec<String>) {
@@ -351,7 +366,7 @@ impl Causes {
             taken.into_iter().filter(|(_, own)| *own == identity).map(|(at, _)| at).collect()
         };
         let merged = stood(MERGE);
-        let given_twice = chaos.story.iter().any(|told| told.contains("fault: Duplicate"));
+        let given_twice = chaos.parts.told().any(|told| told.contains("fault: Duplicate"));
         let forgotten = merged.windows(2).any(|pair| pair[0] + FORGOTTEN <= pair[1]);
         // A limited campaign's mail does not pass through the merge queue.
         let merges = chaos.world.settings.merge && !chaos.limits.pace_campaign(campaign);

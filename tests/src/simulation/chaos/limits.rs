@@ -13,6 +13,7 @@ use tidegate_fakes::SesArrival;
 
 use super::Chaos;
 use super::draw::Draw;
+use super::shrink::Parts;
 use crate::simulation::mail::produced;
 use crate::simulation::{FEEDBACK, World, WorldSettings, measure, rate};
 
@@ -134,15 +135,17 @@ impl DrawnLimits {
     }
 
     /// One window of a storm: SES reports deferrals, and the tenant is paused or released now and then.
-    pub(super) async fn trouble(&self, world: &World, window: u64) -> Option<&'static str> {
+    pub(super) async fn trouble(&self, world: &World, number: u64, parts: &mut Parts) {
         self.report(world).await;
-        let draw = Draw::new(world.settings.seed.rotate_left(21) ^ window);
+        let draw = Draw::new(world.settings.seed.rotate_left(21) ^ number);
         if world.settings.tenants.is_empty() || !draw.one_in(10) {
-            return None;
+            return;
         }
         let paused = draw.one_in(2);
-        pause_tenant(world, paused);
-        Some(if paused { "tenant paused" } else { "tenant released" })
+        let what = if paused { "tenant paused" } else { "tenant released" };
+        if parts.has(what, &format!("in window {number}")) {
+            pause_tenant(world, paused);
+        }
     }
 
     /// SES reports what providers deferred since it was last asked, the newest first and some twice.

@@ -4,6 +4,8 @@ mod draw;
 mod extras;
 mod invariants;
 mod limits;
+mod shrink;
+mod tally;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -21,7 +23,11 @@ use super::mail::produced;
 use super::{EXPRESS, ProducedMail, World, WorldSettings, rate};
 use draw::Draw;
 use extras::Extras;
+pub use invariants::Broken;
 use limits::DrawnLimits;
+use shrink::Parts;
+pub use shrink::{Reduction, shrink};
+pub use tally::Tally;
 
 /// Runs of a minute within which everything must be settled after the storm.
 const MINUTES: usize = 120;
@@ -33,8 +39,11 @@ const DOMAINS: [&str; 4] = ["gmail.com", "a.example", "b.example", "c.example"];
 #[derive(Debug)]
 pub struct Chaos {
     pub world: World,
-    /// Settings and faults in words, for a failed assertion.
+    /// Settings in words, for a failed assertion.
     pub story: Vec<String>,
+    /// The faults, events and kinds of mail that it has.
+    parts: Parts,
+    simulated: Duration,
     /// The highest quota that ticks carried.
     highest_quota: f64,
     /// The most recipients of a mail.
@@ -61,10 +70,11 @@ pub struct Chaos {
     standing: Option<Standing>,
 }
 
-/// Runs the world of `seed` through its storm and until all is settled.
-pub async fn run(seed: u64) -> Chaos {
+/// Runs the world of `seed`, less what is left out, through its storm and until all is settled.
+pub async fn run(seed: u64, reduction: &Reduction) -> Chaos {
     let draw = Draw::new(seed);
-    let (mut chaos, extras) = begin(&draw, seed);
+    let (mut chaos, extras) = begin(&draw, seed, Parts::new(reduction));
+    let began = chaos.world.universe.now();
     chaos.limits.set(&chaos.world).await;
     forge(&mut chaos).await;
     fill(&mut chaos, &draw).await;
@@ -104,19 +114,21 @@ pub async fn run(seed: u64) -> Chaos {
     }
     extras.calm_down(&chaos.world).await;
     chaos.standing = Some(chaos.world.ledger_now().await);
+    chaos.simulated = chaos.world.universe.now().saturating_since(began);
     chaos
 }
 
-fn begin(draw: &Draw, seed: u64) -> (Chaos, Extras) {
+fn begin(draw: &Draw, seed: u64, mut parts: Parts) -> (Chaos, Extras) {
     let quota = draw.pick(&[2.0, 5.0, 14.0, 14.0, 40.0]);
-    let extras = Extras::draw(seed, quota);
+    let extras = Extras::draw(seed, quota, &mut parts);
     let merge = !draw.one_in(3);
     let deduplication = draw.pick(&["off", "off", "resend", "park"]);
     let unsent = draw.pick(&["timeout", "timeout", "release"]);
-    let apart = Duration::from_millis(draw.pick(&[0, 0, 0, 400]));
+    let apart = draw.pick(&[0, 0, 0, 400]);
+    let apart = Duration::from_millis(parts.count("ms between clocks", apart));
     let half = i64::try_from(apart.as_nanos() / 2).unwrap_or(0);
     let settings = WorldSettings {
-        express: draw.one_in(2),
+        express: draw.one_in(2) && parts.has("express mail", ""),
         counting: Counting::Bucket,
         clocks: [-half, half].repeat(30),
         seed,
@@ -137,24 +149,27 @@ fn begin(draw: &Draw, seed: u64) -> (Chaos, Extras) {
     ]);
     // Where clocks are tenths of a second apart, mail under a slow limit of `*` may miss its slots for hours.
     let limits = if apart.is_zero() || !limits.contains('*') { limits } else { "gmail.com=3/s" };
-    let settings = settings.variable("TIDEGATE_LIMITS", limits);
-    let story = format!(
-        "{quota}/s, limits {limits:?}, merge {merge}, unsent {unsent}, deduplication {deduplication}, clocks {apart:?} apart"
-    );
+    let has_limits = !limits.is_empty() && parts.has("limits of the deployment", limits);
+    let settings = settings.variable("TIDEGATE_LIMITS", if has_limits { limits } else { "" });
+    let story = format!("{quota}/s, merge {merge}, unsent {unsent}, deduplication {deduplication}");
     // Drawn beside the rest, too.
-    let urgent = Draw::new(seed.rotate_left(7)).one_in(3);
-    let story = if urgent { format!("{story}, big.high") } else { story };
+    let urgent = Draw::new(seed.rotate_left(7)).one_in(3) && parts.has("queue of priority", "high");
     let priority_queues = urgent.then(|| ("big".to_owned(), Priority::High)).into_iter().collect();
     let settings = WorldSettings { priority_queues, ..settings };
-    let settings = limits::with_tenant(seed, extras.settings(settings));
-    let story =
-        if settings.tenants.is_empty() { story } else { format!("{story}, tenant of small") };
+    let mut settings = limits::with_tenant(seed, extras.settings(settings));
+    if !settings.tenants.is_empty() && !parts.has("tenant", "of small") {
+        settings.tenants.clear();
+    }
     let world = World::new(settings);
     limits::pause_tenant(&world, false);
     let limits = DrawnLimits::draw(seed, &world, extras.reported > 0);
+    let has_limits = limits.are_some() && parts.has("limits", &limits.story());
+    let limits = if has_limits { limits } else { DrawnLimits::default() };
     let chaos = Chaos {
         world,
-        story: vec![story, extras.story(), limits.story()],
+        story: vec![story],
+        parts,
+        simulated: Duration::ZERO,
         limits,
         highest_quota: quota,
         largest: 1,
@@ -180,10 +195,9 @@ async fn forge(chaos: &mut Chaos) {
     let world = &chaos.world;
     let draw = Draw::new(world.settings.seed.rotate_left(32));
     let express = if world.settings.express { EXPRESS } else { "big" };
-    if !draw.one_in(3) {
+    if !draw.one_in(3) || !chaos.parts.has("forged attributes", "") {
         return;
     }
-    chaos.story.push("forged attributes".to_owned());
     for number in 0..5 {
         let id = format!("forged-{number}");
         let claimed = Identity::from_body_id("small", &format!("m{number}"));
@@ -216,11 +230,13 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
     if draw.one_in(8) {
         // It takes two days.
         let daily = u64::from(count) * 2 / 3 + 4 * rate(quota).ceil() + 75;
-        chaos.story.push(format!("daily quota {daily} of {count}"));
-        chaos.world.settings.daily_quota = Some(daily);
-        chaos.world.ses.configure(|ses| ses.max_24_hour_send = Some(daily));
+        if chaos.parts.has("daily quota", &format!("{daily} of {count}")) {
+            chaos.world.settings.daily_quota = Some(daily);
+            chaos.world.ses.configure(|ses| ses.max_24_hour_send = Some(daily));
+        }
     }
-    let world = &chaos.world;
+    let Chaos { world, parts, .. } = chaos;
+    mails.truncate(parts.fewer(mails.len()));
     let (small, big) = mails.split_at(mails.len() / draw.pick(&[10, 10, 2]));
     // A fifth of a campaign with a priority queue is urgent.
     let has_queue = !world.settings.priority_queues.is_empty();
@@ -228,18 +244,21 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
     if has_queue {
         world.put("big.high", urgent).await;
     }
+    let big = if parts.has("mail of big", "") { big } else { &[] };
     world.put("big", big).await;
+    let small = if parts.has("mail of small", "") { small } else { &[] };
     world.put("small", small).await;
     if world.settings.express {
         world.put(EXPRESS, &ProducedMail::several("express", 5, 1)).await;
     }
     if draw.one_in(4)
         && let Some(mail) = big.first()
+        && parts.has("mail put twice", &mail.id)
     {
         world.put("big", std::slice::from_ref(mail)).await;
         chaos.twice = Some(mail.id.clone());
     }
-    if draw.one_in(4) {
+    if draw.one_in(4) && parts.has("bodies that are no mail", "") {
         let large = format!(r#"{{"to": "a@example.com", "oops": "{}"}}"#, "x".repeat(900_000));
         for body in ["{".to_owned(), large] {
             world.put_raw("small", &[produced(body)]).await;
@@ -252,10 +271,9 @@ async fn fill(chaos: &mut Chaos, draw: &Draw) {
 async fn refuse(chaos: &mut Chaos) {
     let world = &chaos.world;
     let draw = Draw::new(world.settings.seed.rotate_left(11));
-    if !draw.one_in(2) {
+    if !draw.one_in(2) || !chaos.parts.has("mails that SES never accepts", "") {
         return;
     }
-    chaos.story.push("mails that SES never accepts".to_owned());
     let kinds = [
         failures::not_verified(),
         failures::recipient_not_verified("refused-1.0@example.com"),
@@ -279,83 +297,117 @@ fn start_late(chaos: &mut Chaos) {
     if draw.one_in(2) {
         let trigger = Duration::from_millis(draw.below(10_000));
         let cold = Duration::from_secs(draw.pick(&[0, 4]));
-        chaos
-            .story
-            .push(format!("schedulers start after {trigger:?}, environments after {cold:?}"));
-        chaos.world.starts.set(LateStarts { trigger, cold });
+        let told = format!("schedulers after {trigger:?}, environments after {cold:?}");
+        if chaos.parts.has("late starts", &told) {
+            chaos.world.starts.set(LateStarts { trigger, cold });
+        }
+    }
+}
+
+/// What happens in a window of the storm.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Crash,
+    /// The quota is so many times what it was.
+    Quota(f64),
+    /// With another rate margin, or that of before.
+    Deployment {
+        new: bool,
+    },
+    Pause,
+    /// The weight of small.
+    Weight(u32),
+    /// Whether SES's account sends.
+    Account(bool),
+    /// Whether triggers are missing.
+    Triggers(bool),
+    Cancel,
+}
+
+impl Event {
+    fn draw(draw: &Draw) -> Option<Self> {
+        Some(match draw.below(40) {
+            0..=3 => Self::Crash,
+            4 => Self::Quota(draw.pick(&[0.5, 1.0, 1.5])),
+            5 => Self::Deployment { new: !draw.one_in(2) },
+            6 => Self::Pause,
+            7 => Self::Weight(draw.pick(&[0, 10, 50])),
+            8 => Self::Account(draw.one_in(2)),
+            9 => Self::Triggers(draw.one_in(2)),
+            10 => Self::Cancel,
+            _ => return None,
+        })
+    }
+
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Crash => "crash",
+            Self::Quota(_) => "change of the quota",
+            Self::Deployment { .. } => "deployment",
+            Self::Pause => "pause of big",
+            Self::Weight(_) => "change of weights",
+            Self::Account(_) => "account paused or released",
+            Self::Triggers(_) => "triggers missing or back",
+            Self::Cancel => "cancel of small",
+        }
+    }
+
+    #[expect(clippy::unwrap_used, reason = "a test's own settings")]
+    async fn happen(self, world: &World) {
+        match self {
+            Self::Crash => world.crash(),
+            Self::Quota(times) => {
+                let quota = world.settings.quota * times;
+                world.tick_rate.set(Some(rate(quota)));
+                world.ses.configure(|ses| ses.max_send_rate = rate(quota.max(1.0)));
+            }
+            Self::Deployment { new } => {
+                let settings = world.settings.clone();
+                let settings =
+                    if new { settings.variable("TIDEGATE_RATE_MARGIN", 0.05) } else { settings };
+                world.deploy(settings.poller().unwrap());
+            }
+            Self::Pause => pause(world).await,
+            Self::Weight(small) => {
+                let weights = [("small".to_owned(), small)].into();
+                world.control(|control| control.weights = weights).await;
+            }
+            Self::Account(enabled) => world.ses.configure(|ses| ses.sending_enabled = enabled),
+            Self::Triggers(missing) => world.unscheduled.set(missing),
+            Self::Cancel => cancel(world, "small").await,
+        }
     }
 }
 
 /// The storm: faults, crashes, late ticks, and what operators do meanwhile.
-#[expect(clippy::unwrap_used, reason = "a test's own settings")]
-#[expect(clippy::too_many_lines, reason = "a script: an arm for each thing that may happen")]
 async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
-    let Chaos { world, story, crashes, highest_quota, limits: drawn, .. } = chaos;
-    let old = world.settings.poller().unwrap();
-    let new = world.settings.clone().variable("TIDEGATE_RATE_MARGIN", 0.05).poller().unwrap();
+    let Chaos { world, parts, crashes, highest_quota, limits: drawn, .. } = chaos;
     let another = draw.one_in(5).then(|| Duration::from_millis(draw.below(8_000)));
-    if let Some(after) = another {
-        story.push(format!("another scheduler after {after:?}"));
-    }
+    let another = another.filter(|after| parts.has("another scheduler", &format!("{after:?}")));
     let world = &*world;
     let mut script = async |first: Window| {
         world.until(first, 1, Duration::ZERO).await;
         let span = world.universe.now()..first.plus(storm).opens();
-        strike(world, draw, extras, story, &span);
+        strike(world, draw, extras, parts, &span);
         for number in 2..storm {
             extras.trouble_bucket(world);
             world.until(first, number, Duration::from_millis(draw.below(1_000))).await;
-            let window = Window::containing(world.universe.now());
-            let mut tell = |what: &str| story.push(format!("{what} in {window}"));
-            match draw.below(40) {
-                0..=3 => {
-                    tell("crash");
+            let place = format!("in window {number}");
+            if let Some(event) = Event::draw(draw)
+                && parts.has(event.kind(), &format!("{event:?} {place}"))
+            {
+                if let Event::Crash = event {
                     crashes.push(world.universe.now());
-                    world.crash();
                 }
-                4 => {
-                    let times = draw.pick(&[0.5, 1.0, 1.5]);
-                    tell(&format!("quota {times} of what it was"));
-                    let quota = world.settings.quota * times;
-                    *highest_quota = highest_quota.max(quota);
-                    world.tick_rate.set(Some(rate(quota)));
-                    world.ses.configure(|ses| ses.max_send_rate = rate(quota.max(1.0)));
+                if let Event::Quota(times) = event {
+                    *highest_quota = highest_quota.max(world.settings.quota * times);
                 }
-                5 => {
-                    tell("deployment");
-                    world.deploy(if draw.one_in(2) { old.clone() } else { new.clone() });
-                }
-                6 => {
-                    tell("pause of big");
-                    pause(world).await;
-                }
-                7 => {
-                    tell("other weights");
-                    let small = draw.pick(&[0, 10, 50]);
-                    world
-                        .control(|control| {
-                            control.weights = [("small".to_owned(), small)].into();
-                        })
-                        .await;
-                }
-                8 => {
-                    tell("account paused or released");
-                    let enabled = draw.one_in(2);
-                    world.ses.configure(|ses| ses.sending_enabled = enabled);
-                }
-                9 => {
-                    tell("triggers missing or back");
-                    world.unscheduled.set(draw.one_in(2));
-                }
-                10 => {
-                    tell("cancel of small");
-                    cancel(world, "small").await;
-                }
-                _ => {}
+                event.happen(world).await;
             }
-            drawn.trouble(world, number).await.into_iter().for_each(&mut tell);
+            drawn.trouble(world, number, parts).await;
             let late = if draw.one_in(6) { draw.pick(&[600, 900, 1_500]) } else { 0 };
-            world.tick_delay.set(Duration::from_millis(late));
+            let is_late = late > 0 && parts.has("late tick", &format!("by {late} ms {place}"));
+            world.tick_delay.set(Duration::from_millis(if is_late { late } else { 0 }));
         }
     };
     world
@@ -379,41 +431,28 @@ async fn storms(chaos: &mut Chaos, draw: &Draw, extras: &Extras, storm: u64) {
 }
 
 /// Adds the faults of a storm, which last for `span`.
-fn strike(
-    world: &World,
-    draw: &Draw,
-    extras: &Extras,
-    story: &mut Vec<String>,
-    span: &Range<Timestamp>,
-) {
+fn strike(world: &World, draw: &Draw, extras: &Extras, parts: &mut Parts, span: &Range<Timestamp>) {
+    let mut rules = Vec::new();
     if Draw::new(world.settings.seed.rotate_left(48)).one_in(3) {
-        story.push("one delete in twenty fails".to_owned());
-        let failing = Rule::new(Fault::RefuseEntries(0.05)).on(Operation::Delete);
-        world.faults.add(failing.during(span.clone()));
+        rules.push(Rule::new(Fault::RefuseEntries(0.05)).on(Operation::Delete));
     }
-    for _ in 0..=draw.below(5) {
-        let rule = draw.fault();
-        story.push(format!("{rule:?}"));
-        world.faults.add(rule.during(span.clone()));
-    }
-    for _ in 0..draw.below(3) {
-        let rule = draw.mail_fault();
-        story.push(format!("{rule:?}"));
-        world.mail_faults.add(rule.during(span.clone()));
-    }
-    if let Some(rule) = extras.fault() {
-        story.push(format!("{rule:?}"));
-        world.faults.add(rule.during(span.clone()));
-    }
+    rules.extend((0..=draw.below(5)).map(|_| draw.fault()));
+    let mut of_mail: Vec<_> = (0..draw.below(3)).map(|_| draw.mail_fault()).collect();
+    rules.extend(extras.fault());
     let draw = Draw::new(world.settings.seed.rotate_left(21));
     if draw.one_in(2) {
-        let chance = draw.pick(&[0.0001, 0.01, 0.2]);
-        story.push(format!("a token is refused once in {:.0} sends", 1.0 / chance));
         let refused = Rule::new(Fault::Before(failures::token_refused())).on(Operation::Mail);
-        world.mail_faults.add(refused.chance(chance).during(span.clone()));
+        of_mail.push(refused.chance(draw.pick(&[0.0001, 0.01, 0.2])));
     }
-    if draw.one_in(3) {
-        story.push("no token is known in its first second".to_owned());
+    rules.retain(|rule| parts.has("fault of calls", &format!("{rule:?}")));
+    for rule in rules {
+        world.faults.add(rule.during(span.clone()));
+    }
+    of_mail.retain(|rule| parts.has("fault of sends", &format!("{rule:?}")));
+    for rule in of_mail {
+        world.mail_faults.add(rule.during(span.clone()));
+    }
+    if draw.one_in(3) && parts.has("tokens unknown in their first second", "") {
         world.ses.configure(|ses| ses.token_lag = Duration::from_secs(1));
     }
 }
