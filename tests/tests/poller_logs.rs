@@ -9,7 +9,7 @@ use tidegate_core::limiter::WaitingMails;
 use tidegate_delivery::ports::Queues as _;
 use tidegate_fakes::{Fault, Operation, Rule, failures};
 use tidegate_simulator::ProducedMail;
-use tidegate_tests::simulation::mail::produced;
+use tidegate_tests::simulation::mail::{MailVariation as _, produced};
 use tidegate_tests::simulation::{FEEDBACK, World, WorldSettings};
 use tracing_subscriber::filter::LevelFilter;
 

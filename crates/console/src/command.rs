@@ -13,7 +13,9 @@ use tidegate_delivery::ports::Clock as _;
 use tidegate_operator::page::{Page, Tone, View};
 use tidegate_operator::plan::ses_price;
 use tidegate_operator::redact::AddressVisibility;
-use tidegate_operator::shell::{CommandEnd, CommandError, Shell, log_events, text_file};
+use tidegate_operator::shell::{
+    CommandEnd, CommandError, CommandResult, Shell, log_events, text_file,
+};
 use tidegate_operator::stack::OnStack;
 use tidegate_operator::status::StatusSettings;
 use tokio::net::TcpListener;
@@ -80,7 +82,7 @@ impl ConsoleArgs {
     }
 
     /// The tokens that were given, if any.
-    fn tokens(&self) -> Result<Option<Tokens>, CommandError> {
+    fn tokens(&self) -> CommandResult<Option<Tokens>> {
         let said = match &self.token_file {
             Some(path) => Some(text_file(path)?),
             None => std::env::var("TIDEGATE_CONSOLE_TOKEN").ok(),
@@ -90,7 +92,7 @@ impl ConsoleArgs {
     }
 }
 
-pub async fn run(args: &ConsoleArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub async fn run(args: &ConsoleArgs, shell: &Shell) -> CommandResult {
     let tokens = args.tokens()?;
     let is_token_given = tokens.is_some();
     let access = args.access(tokens);
@@ -215,7 +217,7 @@ impl OpenConsole {
         access: Access,
         limits: StreamLimits,
         settings: StatusSettings,
-    ) -> Result<Self, CommandError> {
+    ) -> CommandResult<Self> {
         let (addresses, ses_price) = (settings.addresses, settings.ses_price);
         let ports = ports(stack, settings).await;
         let about = About {

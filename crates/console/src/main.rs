@@ -7,7 +7,9 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcomm
 use tidegate_console::command::{self, ConsoleArgs};
 use tidegate_core::in_full;
 use tidegate_operator::commands::Command;
-use tidegate_operator::shell::{CommandEnd, CommandError, Output, OutputArgs, Shell};
+use tidegate_operator::shell::{
+    CommandEnd, CommandError, CommandResult, Output, OutputArgs, Shell,
+};
 
 /// Tidegate sends e-mail campaigns through Amazon SES at exactly the account's quota.
 ///
@@ -73,7 +75,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.allow_negative_numbers(true).mut_subcommands(with_negative_numbers)
 }
 
-async fn run(command: AnyCommand, output: Output) -> Result<u8, CommandError> {
+async fn run(command: AnyCommand, output: Output) -> CommandResult<u8> {
     let shell = Shell::new(output, command::interrupts());
     let ended = match command {
         AnyCommand::Other(command) => Box::pin(command.run(&shell, Program::command())).await,

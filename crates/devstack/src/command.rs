@@ -23,7 +23,7 @@ use tidegate_delivery::ports::Clock as _;
 use tidegate_operator::page::{Page, Span, Tone};
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::relay::RelayServer;
-use tidegate_operator::shell::{Output, Shell};
+use tidegate_operator::shell::{CommandEnd, Output, Shell};
 use tidegate_operator::{status, top};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -132,30 +132,22 @@ impl LocalArgs {
     }
 }
 
-/// The result of the command, which decides its exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunOutcome {
-    PromisesKept,
-    /// At least one promise was broken.
-    PromiseBroken,
-    /// It was interrupted before it had a report.
-    Interrupted,
-}
-
 /// A run of the command: its options, and what follows from them.
 struct Session<'a> {
     args: &'a LocalArgs,
     setup: Setup,
     folder: PathBuf,
     /// How the run ended, once that is reported.
-    reported: Cell<Option<RunOutcome>>,
+    reported: Cell<Option<CommandEnd>>,
 }
 
 /// Runs the command. At the first signal to end everything is asked to end, at a second it is killed.
 ///
+/// A broken promise is a problem found; interrupted it is where it has no report yet.
+///
 /// # Errors
 /// [`LocalError`]; nothing is left running.
-pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
+pub async fn run(args: &LocalArgs) -> Result<CommandEnd, LocalError> {
     let shell = Shell::new(Output::plain(), interrupts());
     let setup = args.setup()?;
     let now = SystemClock::new().wall().as_nanos();
@@ -168,11 +160,11 @@ pub async fn run(args: &LocalArgs) -> Result<RunOutcome, LocalError> {
         aws = LocalAws::start(&session.setup, folder) => {
             aws.inspect_err(|_| drop(fs::remove_dir(folder)))?
         }
-        () = shell.interrupted() => return Ok(RunOutcome::Interrupted),
+        () = shell.interrupted() => return Ok(CommandEnd::Interrupted),
     };
     let outcome = tokio::select! {
         outcome = session.drive(&mut aws) => outcome,
-        () = shell.interrupted() => Ok(session.reported.get().unwrap_or(RunOutcome::Interrupted)),
+        () = shell.interrupted() => Ok(session.reported.get().unwrap_or(CommandEnd::Interrupted)),
     };
     tokio::select! {
         () = aws.process_group.stop() => {}
@@ -191,7 +183,7 @@ impl Session<'_> {
     }
 
     /// The run and beside it the console, which ends with the run.
-    async fn drive(&self, aws: &mut LocalAws) -> Result<RunOutcome, LocalError> {
+    async fn drive(&self, aws: &mut LocalAws) -> Result<CommandEnd, LocalError> {
         let stack = aws.operated().await?;
         if self.args.json {
             return Box::pin(self.campaigns(aws, &stack, &Links::default())).await;
@@ -213,8 +205,8 @@ impl Session<'_> {
         };
         tokio::select! {
             outcome = self.campaigns(aws, &stack, &links) => outcome,
-            () = console.serve(pending()) => Ok(RunOutcome::Interrupted),
-            () = Box::pin(relaying) => Ok(RunOutcome::Interrupted),
+            () = console.serve(pending()) => Ok(CommandEnd::Interrupted),
+            () = Box::pin(relaying) => Ok(CommandEnd::Interrupted),
         }
     }
 
@@ -234,10 +226,10 @@ impl Session<'_> {
         aws: &mut LocalAws,
         stack: &Stack,
         links: &Links,
-    ) -> Result<RunOutcome, LocalError> {
+    ) -> Result<CommandEnd, LocalError> {
         if self.args.watch {
             cargo_lambda::watch(&self.setup, aws, stack).await?;
-            return Ok(RunOutcome::Interrupted);
+            return Ok(CommandEnd::Interrupted);
         }
         let settings = &self.setup.settings;
         self.say(&format!("Mailbox: {}", aws.sandbox.url()));
@@ -249,12 +241,11 @@ impl Session<'_> {
         let report = tokio::select! {
             report = run.report() => report?,
             ended = self.show(stack, links, heard) => {
-                return ended.map(|()| RunOutcome::Interrupted);
+                return ended.map(|()| CommandEnd::Interrupted);
             }
         };
         self.tell(&report)?;
-        let outcome =
-            if report.is_kept() { RunOutcome::PromisesKept } else { RunOutcome::PromiseBroken };
+        let outcome = if report.is_kept() { CommandEnd::Done } else { CommandEnd::ProblemsFound };
         self.reported.set(Some(outcome));
         if self.args.keep_running {
             print_access(aws, links, settings.plan.channel)?;

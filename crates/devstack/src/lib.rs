@@ -16,7 +16,7 @@ mod run;
 mod setup;
 
 pub use aws::{LocalAws, Sdk};
-pub use command::{LocalArgs, RunOutcome, run};
+pub use command::{LocalArgs, run};
 pub use error::LocalError;
 pub use figures::{
     ArrivalSeries, MailArrival, RunFigures, RunPhase, RunPhases, ShareInPhase, figures,
@@ -25,6 +25,5 @@ pub use programs::{DeployedStack, FunctionWatch, ProcessUsage, SandboxStats, Ses
 pub use report::{Ending, LocalReport, Mails, PollerUsage, Promise, SqsCalls};
 pub use run::{body, fill, is_of_plan};
 pub use setup::{
-    Infra, InvalidWeightPair, LocalCampaign, LocalPlan, Mode, RunSettings, Setup, Sqs, WeightPair,
-    split,
+    Infra, LocalCampaign, LocalPlan, Mode, RunSettings, Setup, Sqs, WeightPair, split,
 };

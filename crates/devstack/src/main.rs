@@ -6,14 +6,12 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use tidegate_core::in_full;
-use tidegate_devstack::{LocalArgs, RunOutcome, run};
+use tidegate_devstack::{LocalArgs, run};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     match Box::pin(run(&LocalArgs::parse())).await {
-        Ok(RunOutcome::PromisesKept) => ExitCode::SUCCESS,
-        Ok(RunOutcome::PromiseBroken) => ExitCode::from(1),
-        Ok(RunOutcome::Interrupted) => ExitCode::from(130),
+        Ok(end) => ExitCode::from(end.exit_code()),
         Err(error) => {
             let _ = writeln!(io::stderr(), "{}: {}", called(), in_full(&error));
             ExitCode::from(if error.is_usage() { 2 } else { 1 })

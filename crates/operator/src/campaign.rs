@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use tidegate_core::draft::{CampaignDraft, DraftContent, InputFault, TemplatePart, TemplateSource};
+use tidegate_core::draft::{CampaignDraft, DraftContent, InputFault, TemplatePart};
 use tidegate_core::runs::RUNS_KEPT;
 use tidegate_delivery::ports::{Clock as _, History as _, Runs as _};
 
 use crate::page::Tone;
-use crate::send::{FaultReport, ReplaceError, replace_draft};
-use crate::shell::{CommandEnd, CommandError, Shell, text_file};
+use crate::send::{FaultReport, ReplaceError, read_sources, replace_draft};
+use crate::shell::{CommandError, CommandResult, Shell};
 use crate::stack::OnStack;
 use crate::steer::command::AuthorArgs;
 
@@ -66,27 +66,10 @@ pub(crate) struct ReplaceArgs {
     pub(crate) on: OnStack,
 }
 
-impl ReplaceArgs {
-    /// The templates that the options name, read.
-    fn sources(&self) -> Result<Vec<(TemplatePart, TemplateSource)>, CommandError> {
-        let mut sources = Vec::new();
-        for (part, path) in [(TemplatePart::Html, &self.template), (TemplatePart::Text, &self.text)]
-        {
-            if let Some(path) = path {
-                let text = text_file(path)?;
-                sources.push((part, TemplateSource::new(path.display().to_string(), text)));
-            }
-        }
-        let subject = self.subject.iter().map(|text| {
-            (TemplatePart::Subject, TemplateSource::new(TemplatePart::Subject.option(), text))
-        });
-        Ok(sources.into_iter().chain(subject).collect())
-    }
-}
-
-pub(crate) async fn run(args: &CampaignArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &CampaignArgs, shell: &Shell) -> CommandResult {
     let CampaignCommand::ReplaceTemplate(args) = &args.command;
-    let sources = args.sources()?;
+    let subject = [(TemplatePart::Subject, &args.subject)];
+    let sources = read_sources(args.template.as_deref(), args.text.as_deref(), subject)?;
     let stack = args.on.stack.open().await?;
     let author = args.author.author(&stack).await;
     author.check().map_err(CommandError::refused)?;

@@ -15,7 +15,9 @@ use crate::dead::LetterFilter;
 use crate::dead::command::{create, export_and_discard};
 use crate::doctor::clock::aws_time;
 use crate::page::Tone;
-use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
+use crate::shell::{
+    CommandEnd, CommandError, CommandResult, ConfirmArgs, Shell, stop_unless_confirmed,
+};
 use crate::stack::OnStack;
 use crate::steer::command::{AuthorArgs, steered};
 use crate::steer::{SteerAction, SteerError};
@@ -65,7 +67,7 @@ pub struct CancelArgs {
     pub(crate) on: OnStack,
 }
 
-pub(crate) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &CancelArgs, shell: &Shell) -> CommandResult {
     let stack = args.on.stack.open().await?;
     let question = question(args, &stack).await?;
     if let Some(ended) = stop_unless_confirmed(args.ask, shell, &question).await? {
@@ -108,7 +110,7 @@ pub(crate) async fn run(args: &CancelArgs, shell: &Shell) -> Result<CommandEnd, 
 }
 
 /// Waits until no run of the campaign enqueues any more, and says which of them have rows that were never enqueued.
-async fn say_runs(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<(), CommandError> {
+async fn say_runs(args: &CancelArgs, stack: &Stack, shell: &Shell) -> CommandResult<()> {
     let (ledger, clock) = (stack.ledger(), stack.clock());
     let until = Instant::now() + RUNS_END;
     let runs = loop {
@@ -140,7 +142,7 @@ async fn say_runs(args: &CancelArgs, stack: &Stack, shell: &Shell) -> Result<(),
 
 /// Mails that no poller could take out yet: delayed on the campaign's queues, on limit queues, of whichever campaign, and
 /// in the store.
-async fn may_follow(args: &CancelArgs, stack: &Stack) -> Result<u64, CommandError> {
+async fn may_follow(args: &CancelArgs, stack: &Stack) -> CommandResult<u64> {
     let (queues, mut mails) = (stack.queues(), 0);
     for queue in own_queues(args, stack).await? {
         mails += queues.depth(&queue).await?.delayed;
@@ -152,7 +154,7 @@ async fn may_follow(args: &CancelArgs, stack: &Stack) -> Result<u64, CommandErro
 }
 
 /// Asks with the number of mails on the campaign's queue.
-async fn question(args: &CancelArgs, stack: &Stack) -> Result<String, CommandError> {
+async fn question(args: &CancelArgs, stack: &Stack) -> CommandResult<String> {
     let mut mails = 0;
     for queue in own_queues(args, stack).await? {
         mails += stack.queues().depth(&queue).await?.all();
@@ -170,7 +172,7 @@ async fn question(args: &CancelArgs, stack: &Stack) -> Result<String, CommandErr
 }
 
 /// The campaign's queues.
-async fn own_queues(args: &CancelArgs, stack: &Stack) -> Result<Vec<QueueUrl>, CommandError> {
+async fn own_queues(args: &CancelArgs, stack: &Stack) -> CommandResult<Vec<QueueUrl>> {
     let (_, campaigns) = stack.standing().await?;
     let listed = campaigns.iter().find(|campaign| campaign.name == args.campaign);
     let own = |campaign: &Campaign| campaign.queues().map(|(_, url)| QueueUrl::new(url)).collect();
@@ -183,11 +185,7 @@ async fn own_queues(args: &CancelArgs, stack: &Stack) -> Result<Vec<QueueUrl>, C
 
 /// Waits until the pollers have taken the mail off and settled it, and what they had received before is visible
 /// again; false if interrupted.
-pub(crate) async fn taken_off(
-    campaign: &str,
-    stack: &Stack,
-    shell: &Shell,
-) -> Result<bool, CommandError> {
+pub(crate) async fn taken_off(campaign: &str, stack: &Stack, shell: &Shell) -> CommandResult<bool> {
     let said = "waiting until the pollers have taken the mail off the queue, a minute at least …";
     shell.output.remark(Tone::Faint, said);
     let wait = async {

@@ -20,7 +20,9 @@ use tidegate_delivery::ports::{Clock, Exclusions, History, Ledger, PortError};
 
 use crate::page::{Page, Tone, View};
 use crate::send::{InputFault, MailProgressBar, addresses, recipient};
-use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
+use crate::shell::{
+    CommandEnd, CommandError, CommandResult, ConfirmArgs, Shell, stop_unless_confirmed,
+};
 use crate::stack::OnStack;
 use crate::steer::command::AuthorArgs;
 use crate::steer::{Author, IN_FORCE_WITHIN_S, InvalidReason};
@@ -250,7 +252,7 @@ struct ChangeArgs {
     ask: ConfirmArgs,
 }
 
-pub(crate) async fn run(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &ExcludeArgs, shell: &Shell) -> CommandResult {
     let (action, change) = match &args.command {
         None => return show(args, shell).await,
         Some(ExcludeCommand::Add(change)) => (ExcludeAction::Add, change),
@@ -259,7 +261,7 @@ pub(crate) async fn run(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd,
     Box::pin(change_list(action, change, &args.on, shell)).await
 }
 
-async fn show(args: &ExcludeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+async fn show(args: &ExcludeArgs, shell: &Shell) -> CommandResult {
     let stack = args.on.stack.open().await?;
     let ledger = stack.ledger();
     let state = state(&ledger).await?;
@@ -275,7 +277,7 @@ async fn change_list(
     args: &ChangeArgs,
     on: &OnStack,
     shell: &Shell,
-) -> Result<CommandEnd, CommandError> {
+) -> CommandResult {
     let list = addresses(&args.files)?;
     let faults = list.faults().to_vec();
     let mut keys: BTreeSet<AddressKey> = list.keys().clone();

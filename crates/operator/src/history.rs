@@ -7,7 +7,7 @@ use tidegate_delivery::ports::History as _;
 
 use crate::page::{Page, Span, TextTable, Tone, View};
 use crate::redact::AddressVisibility;
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandResult, Shell};
 use crate::stack::OnStack;
 
 /// The first `most` of `changes` for display, with addresses in reasons and details masked.
@@ -57,7 +57,7 @@ pub struct HistoryArgs {
     pub(crate) on: OnStack,
 }
 
-pub(crate) async fn run(args: &HistoryArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &HistoryArgs, shell: &Shell) -> CommandResult {
     let stack = args.on.stack.open().await?;
     let changes = stack.ledger().changes().await?;
     let newest = newest(&changes, args.limit as usize, shell.output.addresses());

@@ -4,7 +4,7 @@ use tidegate_core::limits::{Date, Hours, Limit, LimitKey, LimitRate, Ramp, RampD
 use tidegate_core::{InvalidText, Timestamp};
 use tidegate_delivery::ports::Clock as _;
 
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandError, CommandResult, Shell};
 use crate::stack::OnStack;
 use crate::status::{self, Status};
 use crate::steer::SteerAction;
@@ -100,7 +100,7 @@ fn set_name(text: &str) -> Result<String, String> {
 }
 
 impl SetArgs {
-    fn limit(&self, now: Timestamp) -> Result<Limit, CommandError> {
+    fn limit(&self, now: Timestamp) -> CommandResult<Limit> {
         let zone = self.zone.clone().unwrap_or_default();
         let at = |text: &Option<String>| {
             let read = text.as_ref().map(|text| zone.instant(text, now));
@@ -135,7 +135,7 @@ fn key(text: &str) -> Result<LimitKey, String> {
     format!("domain:{}", domains.join("+")).parse().map_err(|error: InvalidText| error.to_string())
 }
 
-pub(crate) async fn run(args: &LimitArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &LimitArgs, shell: &Shell) -> CommandResult {
     let (key, limit, author) = match &args.action {
         None | Some(LimitAction::List) => {
             let stack = args.on.stack.open().await?;

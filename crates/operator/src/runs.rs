@@ -7,7 +7,7 @@ use tidegate_adapters::aws::stack::{KnownRun, LocalRuns};
 use tidegate_core::format::time;
 use tidegate_core::identity::EpochMillis;
 
-use crate::shell::{CommandEnd, CommandError, OutputArgs, Shell};
+use crate::shell::{CommandResult, OutputArgs, Shell};
 
 /// List the local runs of this user, the newest first
 ///
@@ -72,7 +72,7 @@ impl View for RunList {
     }
 }
 
-pub(crate) async fn run(shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(shell: &Shell) -> CommandResult {
     let runs = LocalRuns::of_user().list().await.into_iter().map(ListedRun::from).collect();
     shell.done(&RunList { runs })
 }

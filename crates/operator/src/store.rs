@@ -14,7 +14,7 @@ use tidegate_delivery::ports::{Clock as _, PortError, Store};
 use tidegate_delivery::schedule::refill::progress;
 
 use crate::page::{Page, TextTable, Tone, View};
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandError, CommandResult, Shell};
 use crate::stack::OnStack;
 
 /// Objects whose progress is asked for at once.
@@ -65,7 +65,7 @@ pub async fn list(
     campaigns: &[String],
     now: EpochMillis,
 ) -> Result<StoreList, PortError> {
-    let (objects, strange) = stored(store).await?;
+    let (objects, strange) = stored(store, Waits::ALL).await?;
     let mut all = Stored::default();
     let mut of = BTreeMap::<String, BTreeMap<Waits, Stored>>::new();
     for (name, bytes) in objects {
@@ -89,7 +89,7 @@ pub async fn left(store: &impl Store, campaign: &str) -> Result<u64, PortError> 
         let back = progress.map_or(0, |(progress, _)| progress.count() as u64);
         Ok::<_, PortError>(name.mails.saturating_sub(back))
     };
-    let own = stored(store).await?.0.into_iter().map(|(name, _)| name);
+    let own = stored(store, Waits::ALL).await?.0.into_iter().map(|(name, _)| name);
     let own = own.filter(|name| name.campaign == campaign && name.waits != Waits::Rows);
     let counts = stream::iter(own).map(of).buffer_unordered(AT_ONCE);
     counts.try_fold(0, |sum, mails| async move { Ok(sum + mails) }).await
@@ -101,12 +101,13 @@ pub(crate) async fn left_of(campaign: &str, stack: &Stack) -> Result<u64, PortEr
     left(&stack.clients().store(location), campaign).await
 }
 
-/// All objects with their sizes, and the keys that are no object's.
+/// All objects that wait for this with their sizes, and the keys that are no object's.
 pub(crate) async fn stored(
     store: &impl Store,
+    waiting: impl IntoIterator<Item = Waits>,
 ) -> Result<(Vec<(ObjectName, u64)>, Vec<String>), PortError> {
     let (mut objects, mut strange) = (Vec::new(), Vec::new());
-    for waits in Waits::ALL {
+    for waits in waiting {
         let mut after = None;
         loop {
             let page = store.list(waits.as_str(), after.as_deref()).await?;
@@ -186,7 +187,7 @@ pub struct StoreArgs {
     pub(crate) on: OnStack,
 }
 
-pub(crate) async fn run(args: &StoreArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &StoreArgs, shell: &Shell) -> CommandResult {
     let stack = args.on.stack.open().await?;
     let location = stack.store().ok_or_else(|| {
         let said = "this stack has no store: its functions have no TIDEGATE_STORE";

@@ -22,7 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod mail;
+mod mail;
 pub mod plan;
 mod settings;
 mod world;

@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use tidegate_core::compression::compress;
 use tidegate_core::identity::EpochMillis;
-use tidegate_delivery::ports::{Body, Outgoing};
 
 /// A mail to be put on a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,41 +54,6 @@ impl ProducedMail {
     pub fn several(prefix: &str, count: usize, recipients: u32) -> Vec<Self> {
         let numbered = |n| Self { recipients, ..Self::new(format!("{prefix}-{n}")) };
         (0..count).map(numbered).collect()
-    }
-
-    /// `count` text messages of `parts` parts each; their ids are `prefix-0`, `prefix-1` and so on.
-    pub fn texts(prefix: &str, count: usize, parts: u32) -> Vec<Self> {
-        let text = |mail| Self { body: BodyForm::TextMessage, ..mail };
-        Self::several(prefix, count, parts).into_iter().map(text).collect()
-    }
-
-    pub fn at(mut self, priority: &'static str) -> Self {
-        self.priority = Some(priority);
-        self
-    }
-
-    /// This mail not before a time.
-    pub fn not_before(mut self, at: impl Into<EpochMillis>) -> Self {
-        self.not_before = Some(at.into());
-        self
-    }
-
-    /// This mail to recipients of a domain.
-    pub fn to(mut self, domain: &str) -> Self {
-        domain.clone_into(&mut self.domain);
-        self
-    }
-
-    /// This mail with another sender.
-    pub fn from(mut self, sender: &str) -> Self {
-        sender.clone_into(&mut self.sender);
-        self
-    }
-
-    /// Sets the length of the text in bytes, rounded up to a multiple of five.
-    pub fn of_bytes(mut self, bytes: usize, body: BodyForm) -> Self {
-        (self.text, self.body) = (bytes, body);
-        self
     }
 
     pub fn body(&self) -> String {
@@ -150,9 +114,4 @@ fn generate(count: usize) -> String {
     };
     let letter = |state: u64| char::from(b'0' + (state >> 58) as u8);
     std::iter::successors(Some(1), next).map(letter).filter(|c| *c != '\\').take(count).collect()
-}
-
-/// A message as a producer sends it: a body without attributes or delay.
-pub fn produced(body: impl Into<Body>) -> Outgoing {
-    Outgoing::new(body)
 }

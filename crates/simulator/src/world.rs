@@ -34,7 +34,7 @@ use tidegate_fakes::{
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::mail::{ProducedMail, produced};
+use crate::mail::ProducedMail;
 use crate::settings::{
     DEAD_LETTERS, DOMAIN, EXPRESS, FEEDBACK, MERGE, SettingsError, WorldSettings, limit_queue, url,
 };
@@ -187,7 +187,7 @@ impl World {
     /// [`PortError`] where the queue does not take them.
     pub async fn fill(&self, campaign: &str, count: usize) -> Result<(), PortError> {
         let mails = ProducedMail::several(campaign, count, 1);
-        let bodies: Vec<Outgoing> = mails.iter().map(|mail| produced(mail.body())).collect();
+        let bodies: Vec<Outgoing> = mails.iter().map(|mail| Outgoing::new(mail.body())).collect();
         self.put_raw(campaign, &bodies).await
     }
 
@@ -205,12 +205,6 @@ impl World {
     /// All poller runs that have ended, in the order of their ends.
     pub fn poller_runs(&self) -> RefMut<'_, Vec<PollerRun>> {
         self.poller_runs.borrow_mut()
-    }
-
-    /// Clears the scheduler's reports, so that a long run does not keep them in memory.
-    pub fn forget_schedule_reports(&self) {
-        self.schedule_reports.borrow_mut().clear();
-        self.minute_reports.borrow_mut().clear();
     }
 
     /// The current state of the ledger.
@@ -390,7 +384,7 @@ impl World {
     /// Takes the first warm environment that is free, or creates one, which takes time.
     fn environment(&self) -> (usize, Rc<LambdaEnvironment>, Duration) {
         let mut environments = self.environments.borrow_mut();
-        let free = environments.iter().position(|e| e.as_ref().is_some_and(|e| !e.is_busy()));
+        let free = environments.iter().position(|e| e.as_ref().is_some_and(|e| !e.busy.get()));
         if let Some(index) = free
             && let Some(Some(environment)) = environments.get(index)
         {
@@ -466,7 +460,8 @@ pub struct LateStarts {
 pub struct LambdaEnvironment {
     pub poller: Poller<SimulatedPorts>,
     pub clock: SimClock,
-    pub(crate) busy: Cell<bool>,
+    /// It serves a window now.
+    pub busy: Cell<bool>,
     /// The environment belongs to an older deployment and gets no more ticks.
     pub retired: Cell<bool>,
     /// Ends a run of its poller.
@@ -499,12 +494,5 @@ impl PollerRun {
             PollerEnd::Reported(report) => Some(report),
             PollerEnd::Failed(_) | PollerEnd::Crashed => None,
         }
-    }
-}
-
-impl LambdaEnvironment {
-    /// Whether it serves a window now.
-    pub fn is_busy(&self) -> bool {
-        self.busy.get()
     }
 }

@@ -1,6 +1,7 @@
 //! The simulation ([`tidegate_simulator`]) as tests use it: what cannot happen there is a panic.
 
 pub mod chaos;
+pub mod mail;
 pub mod measure;
 mod world;
 
@@ -10,7 +11,7 @@ use tidegate_core::rate::Rate;
 use tidegate_fakes::QueueSettings;
 pub use tidegate_simulator::{
     BodyForm, DEAD_LETTERS, EXPRESS, FEEDBACK, LambdaEnvironment, MERGE, PollerEnd, PollerRun,
-    ProducedMail, SimulatedPorts, WorldSettings, limit_queue, mail,
+    ProducedMail, SimulatedPorts, WorldSettings, limit_queue,
 };
 pub use world::{World, uploaded_draft};
 

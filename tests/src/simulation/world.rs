@@ -22,9 +22,9 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{Outgoing, Runs as _, Standing, Store as _, StoredRun};
 use tidegate_fakes::{QueueSettings, QueuedMessage, list_draft};
 use tidegate_operator::audit::{AuditReport, Judge};
-use tidegate_simulator::mail::produced;
 use tidegate_simulator::{DEAD_LETTERS, LambdaEnvironment, ProducedMail, WorldSettings, url};
 
+use super::mail::produced;
 use super::{PollerEnd, measure, rate};
 
 /// The draft of a list that the stack enqueues, with these templates.
@@ -115,7 +115,7 @@ impl World {
     /// Kills every poller that is serving, by dropping its future.
     pub fn crash(&self) {
         for environment in self.environments.borrow().iter().flatten() {
-            if environment.is_busy() {
+            if environment.busy.get() {
                 environment.crash.notify_one();
             }
         }
@@ -151,7 +151,7 @@ impl World {
     pub fn deploy(&self, poller: PollerConfig) {
         self.poller.replace(poller);
         for environment in self.environments.borrow_mut().iter_mut() {
-            environment.take_if(|environment| !environment.is_busy());
+            environment.take_if(|environment| !environment.busy.get());
         }
         for environment in self.environments.borrow().iter().flatten() {
             environment.retired.set(true);

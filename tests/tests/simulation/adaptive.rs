@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_core::Window;
 use tidegate_fakes::SesArrival;
-use tidegate_tests::simulation::mail::produced;
+use tidegate_tests::simulation::mail::{MailVariation as _, produced};
 use tidegate_tests::simulation::{FEEDBACK, ProducedMail, World, WorldSettings, measure};
 
 use crate::MODES;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tidegate_core::compression::decompress;
-use tidegate_tests::simulation::mail::produced;
+use tidegate_tests::simulation::mail::{MailVariation as _, produced};
 use tidegate_tests::simulation::{BodyForm, EXPRESS, MERGE, ProducedMail, World, WorldSettings};
 
 use crate::MODES;

@@ -9,6 +9,7 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::counters::Counter;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_fakes::{Fault, Operation, Rule};
+use tidegate_tests::simulation::mail::MailVariation as _;
 use tidegate_tests::simulation::{ProducedMail, World, WorldSettings, measure};
 
 /// Windows of a minute.

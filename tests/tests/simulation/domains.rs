@@ -6,6 +6,7 @@ use tidegate_core::Window;
 use tidegate_core::limits::InitialLimits;
 use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
 use tidegate_operator::why::MailVerdict;
+use tidegate_tests::simulation::mail::MailVariation as _;
 use tidegate_tests::simulation::{
     DEAD_LETTERS, EXPRESS, MERGE, ProducedMail, World, WorldSettings, limit_queue, measure,
 };

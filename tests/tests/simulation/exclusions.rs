@@ -81,6 +81,20 @@ async fn an_address_that_is_taken_off_the_list_gets_mail_again_and_express_mail_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_mail_to_two_of_whom_one_is_excluded_goes_to_neither() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(20.0, merge));
+        change(&world, ExcludeAction::Add, ["two".to_owned()]).await;
+        let two = ProducedMail { recipients: 2, ..ProducedMail::new("two") };
+        world.put("big", &[two, ProducedMail::new("other")]).await;
+        world.run(20).await;
+        let accepted = world.accepted();
+        assert_eq!(accepted.keys().map(String::as_str).collect::<Vec<_>>(), ["other"]);
+        assert_eq!(excluded(&world), 1, "merge {merge}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_the_list_cannot_be_read_no_campaigns_mail_is_sent_and_none_is_lost() {
     for merge in MODES {
         let world = World::new(WorldSettings::new(20.0, merge));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::Timestamp;
 use tidegate_fakes::{Fault, Latency, Operation, Rule, SesArrival};
+use tidegate_tests::simulation::mail::MailVariation as _;
 use tidegate_tests::simulation::{EXPRESS, MERGE, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

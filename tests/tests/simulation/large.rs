@@ -9,7 +9,7 @@ use tidegate_core::email::split;
 use tidegate_core::memory::Memory;
 use tidegate_delivery::ports::{FailureKind, Store as _};
 use tidegate_fakes::{Fault, Latency, Operation, Rule, failures};
-use tidegate_tests::simulation::mail::produced;
+use tidegate_tests::simulation::mail::{MailVariation as _, produced};
 use tidegate_tests::simulation::{BodyForm, EXPRESS, ProducedMail, World, WorldSettings, measure};
 
 use crate::{MODES, MS};

@@ -8,6 +8,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::limits::{Limit, LimitKey};
 use tidegate_core::{Timestamp, Window};
 use tidegate_fakes::SesArrival;
+use tidegate_tests::simulation::mail::MailVariation as _;
 use tidegate_tests::simulation::{
     DEAD_LETTERS, MERGE, ProducedMail, World, WorldSettings, measure,
 };

@@ -1,6 +1,7 @@
 //! Large mails: what a poller holds of them fits into its memory, and they go out all the same.
 
 use tidegate_core::memory::Memory;
+use tidegate_tests::simulation::mail::MailVariation as _;
 use tidegate_tests::simulation::{BodyForm, ProducedMail, World, WorldSettings, measure};
 
 const MODES: [bool; 2] = [true, false];

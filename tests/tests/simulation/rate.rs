@@ -58,6 +58,15 @@ async fn at_14_a_second_the_quota_is_used_and_never_exceeded() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cap_above_the_quota_raises_no_rate() {
+    for merge in MODES {
+        let settings = WorldSettings::new(14.0, merge).variable("TIDEGATE_QUOTA_PER_SECOND", "50");
+        let (world, first) = backlogged(settings, 30).await;
+        assert_regulated(&world, first, 30, 20, 0.02);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn at_200_a_second_the_quota_is_used_and_never_exceeded() {
     regulated(200.0, 36, 30).await;
 }
@@ -128,7 +137,7 @@ async fn a_pause_between_the_two_clocks_shifts_no_slot() {
             .play(40, async |first| {
                 for number in 1..20 {
                     world.until(first, 2 * number, MS(450)).await;
-                    for environment in world.warm().iter().filter(|one| !one.is_busy()) {
+                    for environment in world.warm().iter().filter(|one| !one.busy.get()) {
                         environment.clock.pause_after_reading(MS(300));
                     }
                 }

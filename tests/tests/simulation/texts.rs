@@ -7,7 +7,7 @@ use tidegate_core::control::HoldReason;
 use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::Deduplication;
 use tidegate_fakes::{Counting, Fault, Operation, Rule, SesArrival, failures};
-use tidegate_tests::simulation::mail::produced;
+use tidegate_tests::simulation::mail::{MailVariation as _, produced};
 use tidegate_tests::simulation::{EXPRESS, FEEDBACK, ProducedMail, World, WorldSettings, measure};
 
 use crate::operator_site::{replay, review, why};

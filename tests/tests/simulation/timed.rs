@@ -11,6 +11,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::FailureKind;
 use tidegate_fakes::{Fault, Operation, Rule};
+use tidegate_tests::simulation::mail::MailVariation as _;
 use tidegate_tests::simulation::{ProducedMail, World, WorldSettings};
 
 use super::MODES;

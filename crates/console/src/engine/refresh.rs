@@ -72,7 +72,7 @@ impl<P: PortTypes> Engine<P> {
             }
             Err(error) => {
                 tracing::warn!(error, "the stack cannot be looked at");
-                self.stack_view.borrow_mut().miss(error);
+                self.stack_view.borrow_mut().live.set_error(error);
             }
         }
         self.show();

@@ -19,7 +19,7 @@ pub struct LatestFigures {
 #[derive(Debug)]
 pub(super) struct StackView {
     pub(super) facts: StackFacts,
-    live: LiveStatus,
+    pub(super) live: LiveStatus,
     pub(super) series: RateHistory,
     pub(super) long: LongHistory,
     pub(super) monitor: MonitorFigures,
@@ -44,11 +44,6 @@ impl StackView {
         self.series.add(&figures);
         self.long.add(&figures);
         changes
-    }
-
-    /// Records that a look failed, and why.
-    pub(super) fn miss(&mut self, why: String) {
-        self.live.set_error(why);
     }
 
     pub(super) fn figures(&self) -> StackFigures {

@@ -15,9 +15,9 @@ use tidegate_core::channel::Channel;
 use tidegate_operator::connections::ClientAddress;
 use tidegate_simulator::plan::ses_price;
 
-use super::App;
 use super::auth::{Credential, Role, SESSION, TokenRefusal};
-use super::error_response::{ErrorResponse, Forbidden, JsonBody};
+use super::error_response::{Answer, ErrorResponse, Forbidden, JsonBody};
+use super::{App, Shared};
 
 /// Content security policy: only the console's own scripts, styles, images and endpoints, and no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -38,7 +38,7 @@ const CSRF: &str = "x-tidegate-csrf";
 /// Middleware for every request: it refuses what must not reach a console without a token, and logs
 /// the reason of each request that was forbidden, here or behind.
 pub(super) async fn screen_requests(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Client(client): Client,
     request: Request,
     next: Next,
@@ -56,11 +56,11 @@ pub(super) async fn screen_requests(
 
 /// A console without a token accepts requests from this machine only. The `Host` must be a loopback
 /// name, which defeats DNS rebinding; and no proxy may have forwarded the request.
-fn check_is_local(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<(), ErrorResponse> {
+fn check_is_local(app: &App, headers: &HeaderMap, uri: &Uri) -> Answer<()> {
     if app.auth.needs_token() {
         return Ok(());
     }
-    if is_forwarded(headers) {
+    if FORWARDED.iter().any(|name| headers.contains_key(*name)) {
         return Err(ErrorResponse::forbidden(
             "a proxy forwards to this console, which has no token: start it with one",
         ));
@@ -77,11 +77,11 @@ fn check_is_local(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<(), Error
 /// Middleware for everything that needs a login. A browser that opens the page without one is
 /// redirected to the login page. Only the page itself may be opened from another site, by a link.
 pub(super) async fn require_credential(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     client: Client,
     mut request: Request,
     next: Next,
-) -> Result<Response, ErrorResponse> {
+) -> Answer<Response> {
     let is_page = request.uri().path() == "/";
     let Some(credential) = credential_of(&app, client, request.headers())? else {
         return if is_page {
@@ -102,11 +102,11 @@ pub(super) async fn require_credential(
 
 /// Middleware for changes and replays: not everybody who may look may act.
 pub(super) async fn require_act(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Extension(credential): Extension<Credential>,
     request: Request,
     next: Next,
-) -> Result<Response, ErrorResponse> {
+) -> Answer<Response> {
     match app.auth.holder(&credential) {
         Some(holder) if holder.role == Role::Look => {
             let name = holder.name.as_deref().unwrap_or_default();
@@ -119,20 +119,16 @@ pub(super) async fn require_act(
 
 /// Middleware for logging in and out, which another site's page must not do.
 pub(super) async fn require_same_origin(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     request: Request,
     next: Next,
-) -> Result<Response, ErrorResponse> {
+) -> Answer<Response> {
     check_same_origin(&app, request.headers(), request.uri())?;
     Ok(next.run(request).await)
 }
 
 /// The credential that a request carries; none if it carries none that is valid.
-fn credential_of(
-    app: &App,
-    client: Client,
-    headers: &HeaderMap,
-) -> Result<Option<Credential>, ErrorResponse> {
+fn credential_of(app: &App, client: Client, headers: &HeaderMap) -> Answer<Option<Credential>> {
     if !app.auth.needs_token() {
         return Ok(Some(Credential::Here));
     }
@@ -161,11 +157,7 @@ pub(super) fn session_cookie<'a>(app: &App, headers: &'a HeaderMap) -> Option<&'
 }
 
 /// Finds the holder of a token, and logs a wrong one with the address that tried it.
-pub(super) fn check_token(
-    app: &App,
-    Client(client): Client,
-    token: &str,
-) -> Result<usize, ErrorResponse> {
+pub(super) fn check_token(app: &App, Client(client): Client, token: &str) -> Answer<usize> {
     app.auth.check_token(token, ClientAddress::of(client)).map_err(|refusal| match refusal {
         TokenRefusal::Wrong => {
             tracing::warn!(%client, "a wrong token");
@@ -178,7 +170,7 @@ pub(super) fn check_token(
 }
 
 /// Checks the CSRF token of an action. Only our own page can read the token from `/api/session`.
-fn check_csrf(app: &App, by: &Credential, headers: &HeaderMap) -> Result<(), ErrorResponse> {
+fn check_csrf(app: &App, by: &Credential, headers: &HeaderMap) -> Answer<()> {
     let given = headers.get(CSRF).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if app.auth.is_csrf(by, given) {
         return Ok(());
@@ -190,7 +182,7 @@ fn check_csrf(app: &App, by: &Credential, headers: &HeaderMap) -> Result<(), Err
 /// Compares `Origin` and `Sec-Fetch-Site`, if the browser sends them, with the console's own
 /// origin; of reading requests, too. Otherwise a page of another site could use up the streams of a
 /// visitor's address.
-fn check_same_origin(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<(), ErrorResponse> {
+fn check_same_origin(app: &App, headers: &HeaderMap, uri: &Uri) -> Answer<()> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let elsewhere =
         |said: &str| Err(ErrorResponse::forbidden(format!("it comes from {said}, not from here")));
@@ -226,10 +218,6 @@ impl FromRequestParts<Arc<App>> for Client {
 
 /// Headers that show that a proxy forwarded the request.
 const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip"];
-
-pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
-    FORWARDED.iter().any(|name| headers.contains_key(*name))
-}
 
 /// The client's address. It is the peer's, unless the peer is a trusted proxy: then it is the last
 /// address in
@@ -275,7 +263,7 @@ pub(super) fn root(url: &str) -> Option<String> {
 
 /// Tells a page about the console, and gives it the CSRF token for its actions.
 pub(super) async fn session(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Extension(credential): Extension<Credential>,
 ) -> Json<serde_json::Value> {
     let about = &app.about;
@@ -305,10 +293,10 @@ pub(super) struct LoginBody {
 
 /// Exchanges the token for a session cookie.
 pub(super) async fn login(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     client: Client,
     login: JsonBody<LoginBody>,
-) -> Result<(StatusCode, SessionCookie), ErrorResponse> {
+) -> Answer<(StatusCode, SessionCookie)> {
     let Json(LoginBody { token }) = login?;
     let holder = check_token(&app, client, &token)?;
     let name = app.auth.holder(&Credential::Bearer { holder }).and_then(|of| of.name.as_deref());
@@ -320,7 +308,7 @@ pub(super) async fn login(
 /// Ends the session, also for whoever copied its cookie. Its streams end with their next event; the
 /// connection of one that takes no event is closed.
 pub(super) async fn logout(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Client(client): Client,
     headers: HeaderMap,
 ) -> (StatusCode, SessionCookie) {

@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -16,9 +15,9 @@ use tidegate_operator::dead::{LetterDetails, LetterReport};
 use tidegate_operator::steer::{Author, SteerAction, SteerReport};
 use tidegate_operator::why::{Explanation, MailQuery};
 
-use super::App;
 use super::auth::{Credential, MOST_NAME};
-use super::error_response::{ErrorResponse, JsonBody, QueryString};
+use super::error_response::{Answer, ErrorResponse, JsonBody, QueryString};
+use super::{App, Shared};
 use crate::engine::{
     DeadLetterView, EngineJob, JobError, ReplayRequest, ReviewRequest, ReviewSummary,
 };
@@ -63,7 +62,7 @@ fn author(
     credential: &Credential,
     by: Option<String>,
     reason: String,
-) -> Result<Author, ErrorResponse> {
+) -> Answer<Author> {
     let by = by.unwrap_or_default().trim().to_owned();
     let length = by.chars().count();
     if length > MOST_NAME || by.chars().any(char::is_control) {
@@ -82,7 +81,7 @@ fn author(
 }
 
 impl RequestedAction {
-    fn into_action(self, now: EpochMillis) -> Result<SteerAction, ErrorResponse> {
+    fn into_action(self, now: EpochMillis) -> Answer<SteerAction> {
         Ok(match self {
             Self::Pause { campaign, for_s } => {
                 let until = for_s.map(|seconds| end(seconds, now)).transpose()?;
@@ -111,7 +110,7 @@ impl RequestedAction {
     }
 }
 
-fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, ErrorResponse> {
+fn end(seconds: u64, now: EpochMillis) -> Answer<EpochMillis> {
     if !(1..=MOST_PAUSE_S).contains(&seconds) {
         let said =
             format!("the pause lasts {seconds} s; allowed are 1 s to {MOST_PAUSE_S} s (30 days)");
@@ -122,10 +121,10 @@ fn end(seconds: u64, now: EpochMillis) -> Result<EpochMillis, ErrorResponse> {
 }
 
 pub(super) async fn steer(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Extension(credential): Extension<Credential>,
     asked: JsonBody<SteerRequest>,
-) -> Result<Json<SteerReport>, ErrorResponse> {
+) -> Answer<Json<SteerReport>> {
     let Json(SteerRequest { action, reason, by }) = asked?;
     let action = action.into_action((app.now)())?;
     let author = author(&app, &credential, by, reason)?;
@@ -141,9 +140,9 @@ pub(super) struct WhyRequest {
 }
 
 pub(super) async fn why(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     asked: JsonBody<WhyRequest>,
-) -> Result<Json<Explanation>, ErrorResponse> {
+) -> Answer<Json<Explanation>> {
     let Json(WhyRequest { id, campaign }) = asked?;
     let campaign = campaign.filter(|name| !name.is_empty());
     let asked = MailQuery::new(&id, campaign);
@@ -151,9 +150,7 @@ pub(super) async fn why(
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Why(asked, answer)).await?))
 }
 
-pub(super) async fn read_dead(
-    State(app): State<Arc<App>>,
-) -> Result<Json<DeadLetterView>, ErrorResponse> {
+pub(super) async fn read_dead(State(app): Shared) -> Answer<Json<DeadLetterView>> {
     Ok(Json(app.shared.jobs.ask(EngineJob::ReadDead).await?))
 }
 
@@ -165,9 +162,9 @@ pub(super) struct LetterQuery {
 
 /// All that is known of a dead letter.
 pub(super) async fn show_letter(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     asked: JsonBody<LetterQuery>,
-) -> Result<Json<Vec<LetterDetails>>, ErrorResponse> {
+) -> Answer<Json<Vec<LetterDetails>>> {
     let Json(LetterQuery { id }) = asked?;
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::ShowLetter(id, answer)).await?))
 }
@@ -181,19 +178,19 @@ pub(super) struct DiscardRequest {
 }
 
 pub(super) async fn discard(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Extension(credential): Extension<Credential>,
     asked: JsonBody<DiscardRequest>,
-) -> Result<Json<LetterReport>, ErrorResponse> {
+) -> Answer<Json<LetterReport>> {
     let Json(DiscardRequest { id, reason, by }) = asked?;
     let author = author(&app, &credential, by, reason)?;
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Discard(id, author, answer)).await?))
 }
 
 pub(super) async fn review(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     asked: JsonBody<ReviewRequest>,
-) -> Result<Json<ReviewSummary>, ErrorResponse> {
+) -> Answer<Json<ReviewSummary>> {
     let Json(asked) = asked?;
     Ok(Json(app.shared.jobs.ask(|answer| EngineJob::Review(asked, answer)).await?))
 }
@@ -208,10 +205,10 @@ pub(super) struct ReplayBody {
 }
 
 pub(super) async fn replay(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Extension(credential): Extension<Credential>,
     asked: JsonBody<ReplayBody>,
-) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
+) -> Answer<(StatusCode, Json<Value>)> {
     let Json(ReplayBody { review, reason, by, per_second }) = asked?;
     if let Some(rate) = per_second.filter(|rate| !(0.01..=10_000.0).contains(rate)) {
         let said = format!("the rate is {rate}; allowed is 0.01 to 10000 mails a second");
@@ -225,9 +222,7 @@ pub(super) async fn replay(
     Ok((StatusCode::ACCEPTED, Json(json!({ "of": of }))))
 }
 
-pub(super) async fn stop_replay(
-    State(app): State<Arc<App>>,
-) -> Result<(StatusCode, Json<Value>), ErrorResponse> {
+pub(super) async fn stop_replay(State(app): Shared) -> Answer<(StatusCode, Json<Value>)> {
     app.shared.jobs.ask(EngineJob::StopReplay).await?;
     Ok((StatusCode::ACCEPTED, Json(json!({}))))
 }
@@ -247,9 +242,9 @@ pub(super) struct History {
 }
 
 pub(super) async fn history(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     query: QueryString<HistoryQuery>,
-) -> Result<Json<History>, ErrorResponse> {
+) -> Answer<Json<History>> {
     let Query(HistoryQuery { span }) = query?;
     let series = app.shared.jobs.ask(|answer| EngineJob::Curves(span, answer)).await?;
     let begin = span.begin((app.now)().into());
@@ -262,6 +257,6 @@ pub(super) async fn history(
 }
 
 /// The newest changes by operators: more of them than a stream has.
-pub(super) async fn changes(State(app): State<Arc<App>>) -> Json<Vec<ChangeRecord>> {
+pub(super) async fn changes(State(app): Shared) -> Json<Vec<ChangeRecord>> {
     Json(app.shared.shown.borrow().figures.status.changes.clone())
 }

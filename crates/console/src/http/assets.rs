@@ -2,7 +2,7 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 
-use super::error_response::{ErrorResponse, not_found};
+use super::error_response::{Answer, not_found};
 
 /// A file of the page. Everything that a page needs is in the program.
 struct Asset {
@@ -24,14 +24,14 @@ const FOR_EVER: &str = "public, max-age=31536000, immutable";
 const ASK: &str = "no-cache";
 
 /// A page of this name.
-pub(super) async fn page(name: &str, headers: HeaderMap) -> Result<Response, ErrorResponse> {
+pub(super) async fn page(name: &str, headers: HeaderMap) -> Answer<Response> {
     answer(name, &headers, ASK).ok_or(not_found().await)
 }
 
 pub(super) async fn file(
     Path((version, name)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Result<Response, ErrorResponse> {
+) -> Answer<Response> {
     let found = if version == VERSION { answer(&name, &headers, FOR_EVER) } else { None };
     found.ok_or(not_found().await)
 }

@@ -63,6 +63,9 @@ impl IntoResponse for ErrorResponse {
     }
 }
 
+/// The result of a handler.
+pub(super) type Answer<T> = Result<T, ErrorResponse>;
+
 /// A request's body as JSON; one that is not is refused as all input is.
 pub(super) type JsonBody<T> = Result<Json<T>, JsonRejection>;
 

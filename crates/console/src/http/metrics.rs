@@ -1,5 +1,4 @@
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::header;
@@ -13,7 +12,7 @@ use tidegate_core::waits::WaitHistogram;
 use tidegate_delivery::ports::QueueDepth;
 use tidegate_operator::status::Status;
 
-use super::App;
+use super::{App, Shared};
 use crate::figures::{StackFigures, size};
 use crate::stream::{StreamRegistry, TooManyStreams};
 
@@ -21,7 +20,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Current values in the `OpenMetrics` format, read from the engine's state at each scrape, so that nothing is
 /// counted in two places.
-pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
+pub(super) async fn metrics(State(app): Shared) -> Response {
     let mut text = MetricsText(String::new());
     app.shared.hub.look(|registry| streams(registry, &mut text));
     regulator(&app, &mut text);

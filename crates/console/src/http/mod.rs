@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use auth::{Auth, Credential};
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
@@ -114,6 +114,9 @@ pub struct App {
     auth: Auth,
     now: ClockFn,
 }
+
+/// The state of the handlers.
+type Shared = State<Arc<App>>;
 
 impl App {
     /// A console of `shared`.

@@ -23,8 +23,8 @@ use tower::ServiceExt as _;
 
 use super::access_control::Client;
 use super::auth::Credential;
-use super::error_response::{ErrorResponse, QueryString};
-use super::{App, router};
+use super::error_response::{Answer, ErrorResponse, QueryString};
+use super::{App, Shared, router};
 use crate::stream::{Frame, StreamRegistry};
 
 /// Size of the kernel's send buffer of a connection, which bounds what a client that does not read
@@ -121,13 +121,13 @@ pub(super) struct EventsQuery {
 
 /// Opens an event stream (SSE) for a page.
 pub(super) async fn events(
-    State(app): State<Arc<App>>,
+    State(app): Shared,
     Client(client): Client,
     Extension(credential): Extension<Credential>,
     Extension(excuses): Extension<Excuses>,
     query: QueryString<EventsQuery>,
     headers: HeaderMap,
-) -> Result<impl IntoResponse, ErrorResponse> {
+) -> Answer<impl IntoResponse> {
     let Query(query) = query?;
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let last = header.map(str::to_owned).or(query.last_event_id).filter(|id| !id.is_empty());

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap_complete::Shell as Kind;
 
-use crate::shell::{CommandEnd, CommandError};
+use crate::shell::{CommandEnd, CommandError, CommandResult};
 
 /// Write the completions of a shell
 #[derive(Clone, Debug, Args)]
@@ -27,10 +27,7 @@ pub struct ManArgs {
     folder: PathBuf,
 }
 
-pub(super) fn run(
-    args: &CompletionsArgs,
-    mut program: clap::Command,
-) -> Result<CommandEnd, CommandError> {
+pub(super) fn run(args: &CompletionsArgs, mut program: clap::Command) -> CommandResult {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut program, "tidegate", &mut text);
     match io::stdout().write_all(&text) {
@@ -41,7 +38,7 @@ pub(super) fn run(
     }
 }
 
-pub(super) fn man(args: &ManArgs, program: clap::Command) -> Result<CommandEnd, CommandError> {
+pub(super) fn man(args: &ManArgs, program: clap::Command) -> CommandResult {
     clap_mangen::generate_to(program, &args.folder)
         .map_err(CommandError::of_file(&args.folder, "the manual cannot be written there"))?;
     Ok(CommandEnd::Done)

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::shell::{CommandEnd, CommandError};
+use crate::shell::{CommandError, CommandResult};
 
 /// The program of the local run: in a package below the prefix, in a checkout beside this one.
 const PACKAGED: &str = "../libexec/tidegate/devstack";
@@ -30,7 +30,7 @@ pub struct LocalArgs {
 }
 
 /// Becomes the program of the local run: signals and the exit code are that program's.
-pub(super) fn run(args: &LocalArgs) -> Result<CommandEnd, CommandError> {
+pub(super) fn run(args: &LocalArgs) -> CommandResult {
     let own = std::env::current_exe().and_then(|own| own.canonicalize()).unwrap_or_default();
     let program = find(&own).ok_or_else(|| {
         CommandError::Input(format!(

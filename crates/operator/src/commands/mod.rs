@@ -20,7 +20,7 @@ use crate::relay::RelayArgs;
 use crate::results::ResultsArgs;
 use crate::runs::RunsArgs;
 use crate::send::SendArgs;
-use crate::shell::{CommandEnd, CommandError, Shell, say_warnings};
+use crate::shell::{CommandEnd, CommandResult, Shell, say_warnings};
 use crate::status::StatusArgs;
 use crate::steer::command::{LiftArgs, PauseArgs, RateArgs, ResumeArgs, WeightsArgs};
 use crate::store::StoreArgs;
@@ -88,12 +88,8 @@ impl Command {
     /// Runs it, until it ends or is interrupted.
     ///
     /// # Errors
-    /// [`CommandError`].
-    pub async fn run(
-        self,
-        shell: &Shell,
-        program: clap::Command,
-    ) -> Result<CommandEnd, CommandError> {
+    /// [`crate::shell::CommandError`].
+    pub async fn run(self, shell: &Shell, program: clap::Command) -> CommandResult {
         // One has the terminal to itself, the other logs more than warnings.
         if !matches!(self, Self::Top(_) | Self::Relay(_)) {
             say_warnings();
@@ -105,11 +101,7 @@ impl Command {
         }
     }
 
-    async fn dispatch(
-        self,
-        shell: &Shell,
-        program: clap::Command,
-    ) -> Result<CommandEnd, CommandError> {
+    async fn dispatch(self, shell: &Shell, program: clap::Command) -> CommandResult {
         match self {
             Self::Local(args) => local::run(&args),
             Self::Send(args) => Box::pin(send::run(&args, shell)).await,

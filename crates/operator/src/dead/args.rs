@@ -5,7 +5,7 @@ use tidegate_core::rate::Rate;
 
 use super::letter::LetterFilter;
 use super::list::Grouping;
-use crate::shell::{CommandError, ConfirmArgs};
+use crate::shell::{CommandError, CommandResult, ConfirmArgs};
 use crate::stack::OnStack;
 
 /// Look through the dead letters, and replay them after review
@@ -148,7 +148,7 @@ pub(super) struct ActionArgs {
 impl DeadArgs {
     /// Which letters the command is about: all of them, unless it has conditions. Letters are changed only where a
     /// condition or `--all` says which.
-    pub(super) fn filter(&self) -> Result<LetterFilter, CommandError> {
+    pub(super) fn filter(&self) -> CommandResult<LetterFilter> {
         let which = match &self.command {
             None | Some(DeadCommand::Show { .. }) => return Ok(LetterFilter::default()),
             Some(DeadCommand::List(which)) => which,

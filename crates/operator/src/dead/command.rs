@@ -21,7 +21,9 @@ use super::{
 };
 use crate::page::{Tone, View};
 use crate::send::{InputFault, MailProgressBar};
-use crate::shell::{CommandEnd, CommandError, Shell, open_file, stop_unless_confirmed};
+use crate::shell::{
+    CommandEnd, CommandError, CommandResult, Shell, open_file, stop_unless_confirmed,
+};
 use crate::status::{self, Status};
 use crate::steer::Author;
 use crate::steer::command::author_by;
@@ -37,7 +39,7 @@ struct LetterCommand<'a> {
     reading: LetterSnapshot,
 }
 
-pub(crate) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &DeadArgs, shell: &Shell) -> CommandResult {
     let filter = args.filter()?;
     // What is wrong with a file is said before the queue is read.
     let corrections = match &args.command {
@@ -60,12 +62,12 @@ pub(crate) async fn run(args: &DeadArgs, shell: &Shell) -> Result<CommandEnd, Co
     LetterCommand { stack: &stack, shell, filter, reading }.run(args.command.as_ref()).await
 }
 
-fn refusable<T>(result: Result<T, Box<InputFault>>) -> Result<T, CommandError> {
+fn refusable<T>(result: Result<T, Box<InputFault>>) -> CommandResult<T> {
     result.map_err(|fault| CommandError::Input(fault.to_string()))
 }
 
 impl LetterCommand<'_> {
-    async fn run(&self, command: Option<&DeadCommand>) -> Result<CommandEnd, CommandError> {
+    async fn run(&self, command: Option<&DeadCommand>) -> CommandResult {
         let Self { shell, filter, reading, .. } = self;
         let (now, addresses) = (self.stack.clock().wall().into(), shell.output.addresses());
         let interrupted = reading.coverage.interrupted;
@@ -98,7 +100,7 @@ impl LetterCommand<'_> {
     }
 
     /// Writes the letters to the file, through to the disk.
-    fn write(&self, path: &Path, file: File, whole: bool) -> Result<ExportReport, CommandError> {
+    fn write(&self, path: &Path, file: File, whole: bool) -> CommandResult<ExportReport> {
         let mut to = BufWriter::new(file);
         let now = self.stack.clock().wall().into();
         let exported = export(&self.reading, &self.filter, now, whole, &mut to);
@@ -110,7 +112,7 @@ impl LetterCommand<'_> {
         DiscardReview::of(&self.reading, &self.filter, self.shell.output.addresses())
     }
 
-    async fn discard(&self, args: &ActionArgs) -> Result<CommandEnd, CommandError> {
+    async fn discard(&self, args: &ActionArgs) -> CommandResult {
         let reviewed = self.discard_review();
         let letters = reviewed.work.letters();
         if !args.go || letters == 0 {
@@ -122,7 +124,7 @@ impl LetterCommand<'_> {
         self.ask_and_act(args, &question, &reviewed.work, ReplayPace::UNBOUNDED).await
     }
 
-    async fn replay(&self, args: &DeadReplayArgs) -> Result<CommandEnd, CommandError> {
+    async fn replay(&self, args: &DeadReplayArgs) -> CommandResult {
         let Self { stack, shell, filter, reading } = self;
         let (_, campaigns) = stack.standing().await?;
         let options = ReviewOptions {
@@ -148,11 +150,7 @@ impl LetterCommand<'_> {
     }
 
     /// Shows a review of which nothing is done: there is nothing to do, or `--go` is not given.
-    fn only_show(
-        &self,
-        review: &(impl Serialize + View),
-        said: &str,
-    ) -> Result<CommandEnd, CommandError> {
+    fn only_show(&self, review: &(impl Serialize + View), said: &str) -> CommandResult {
         self.shell.show(review)?;
         self.shell.output.remark(Tone::Faint, said);
         Ok(CommandEnd::Done)
@@ -165,7 +163,7 @@ impl LetterCommand<'_> {
         question: &str,
         work: &LetterWork,
         pace: ReplayPace,
-    ) -> Result<CommandEnd, CommandError> {
+    ) -> CommandResult {
         if let Some(ended) = stop_unless_confirmed(args.ask, self.shell, question).await? {
             return Ok(ended);
         }
@@ -180,7 +178,7 @@ pub(crate) async fn read(
     stack: &Stack,
     limit: u32,
     shell: &Shell,
-) -> Result<LetterSnapshot, CommandError> {
+) -> CommandResult<LetterSnapshot> {
     let bar = MailProgressBar::new(shell.output, 0, 0);
     let (queues, clock, queue) = (stack.queues(), stack.clock(), stack.dead_letter());
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -189,7 +187,7 @@ pub(crate) async fn read(
 }
 
 /// A new file that its owner alone can read: it holds addresses.
-pub(crate) fn create(path: &Path) -> Result<File, CommandError> {
+pub(crate) fn create(path: &Path) -> CommandResult<File> {
     let made = File::options().write(true).create_new(true).mode(0o600).open(path);
     let doing = "it cannot be made (a file that is there is not overwritten)";
     made.map_err(CommandError::of_file(path, doing))
@@ -203,7 +201,7 @@ pub(crate) async fn export_and_discard(
     stack: &Stack,
     author: &Author,
     shell: &Shell,
-) -> Result<CommandEnd, CommandError> {
+) -> CommandResult {
     let reading = read(stack, MOST_LETTERS, shell).await?;
     let letters = LetterCommand { stack, shell, filter, reading };
     shell.output.say_view(&letters.write(path, file, true)?);
@@ -229,7 +227,7 @@ pub(crate) async fn act(
     pace: ReplayPace,
     stack: &Stack,
     shell: &Shell,
-) -> Result<CommandEnd, CommandError> {
+) -> CommandResult {
     let (queues, dead_letters) = (&stack.queues(), &stack.dead_letter());
     let (ledger, clock) = (&stack.ledger(), &stack.clock());
     let ports = LetterPorts { queues, dead_letters, ledger, clock };

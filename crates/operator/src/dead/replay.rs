@@ -166,10 +166,13 @@ impl<Q: Queues, L: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, L
             if wake < next {
                 continue;
             }
-            // From time to time: pause the replay while a campaign queue has grown too far.
+            // From time to time: pause the replay while a campaign's queue has grown by more than the allowed backlog.
             if clock.monotonic() >= look {
                 look = clock.monotonic() + LOOK_EVERY;
-                if self.is_behind(&depths, pace.backlog).await? {
+                let grown = |(queue, depth): (&QueueUrl, &u64)| {
+                    depth.saturating_sub(depths.get(queue).copied().unwrap_or(0)) > pace.backlog
+                };
+                if self.depths().await?.iter().any(grown) {
                     self.report_progress(true);
                     (next, found_at) = (look, look);
                     continue;
@@ -221,19 +224,6 @@ impl<Q: Queues, L: Marks, C: Clock, P: FnMut(LetterProgress)> ReplayRun<'_, Q, L
             }
         }
         Ok(depths)
-    }
-
-    /// Whether a campaign's queue has grown by more than the allowed backlog.
-    async fn is_behind(
-        &self,
-        before: &BTreeMap<QueueUrl, u64>,
-        backlog: u64,
-    ) -> Result<bool, PortError> {
-        let now = self.depths().await?;
-        let grown = |(queue, depth): (&QueueUrl, &u64)| {
-            depth.saturating_sub(before.get(queue).copied().unwrap_or(0)) > backlog
-        };
-        Ok(now.iter().any(grown))
     }
 
     /// Replays the reviewed letters among `received`, and deletes those of mails that were sent.

@@ -154,12 +154,9 @@ pub(super) fn judge(facts: &SesFacts) -> Vec<Finding> {
     }
     if let Some((name, there)) = &facts.configuration_set {
         findings.push(Finding::on(format!("configuration set {name}"), there, |check, there| {
-            if *there {
-                return Finding::ok(check, "there");
-            }
             let found = "SES does not know it: every mail that names none is refused";
             let remedy = "create it, or deploy without TIDEGATE_CONFIGURATION_SET";
-            Finding::failed(check, found, remedy)
+            Finding::failed(check, found, remedy).unless(*there, "there")
         }));
     }
     findings.extend(facts.tenants.iter().flat_map(|tenant| of_tenant(tenant, facts)));
@@ -168,14 +165,10 @@ pub(super) fn judge(facts: &SesFacts) -> Vec<Finding> {
 
 fn of_account(account: &AccountHealth) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let check = "SES production access";
-    findings.push(if account.production {
-        Finding::ok(check, "granted")
-    } else {
-        let found = "the account is in SES's sandbox: 1 recipient a second, 200 a day, verified recipients only";
-        let remedy = "request production access: SES console, Account dashboard";
-        Finding::failed(check, found, remedy)
-    });
+    let found = "the account is in SES's sandbox: 1 recipient a second, 200 a day, verified recipients only";
+    let remedy = "request production access: SES console, Account dashboard";
+    let sandbox = Finding::failed("SES production access", found, remedy);
+    findings.push(sandbox.unless(account.production, "granted"));
     findings.push(match (account.sending, account.enforcement.as_str()) {
         (true, "HEALTHY" | "") => Finding::ok("SES sending", "enabled"),
         (true, status) => Finding::warning(
@@ -193,11 +186,9 @@ fn of_account(account: &AccountHealth) -> Vec<Finding> {
         none if none < 0.0 => "no daily limit".to_owned(),
         most => format!("{} a day", count(whole(most))),
     };
-    findings.push(if account.max_send_rate > 0.0 {
-        Finding::ok("SES quota", format!("{}, {daily}", rate(account.max_send_rate)))
-    } else {
-        Finding::failed("SES quota", "0/s", "ask SES for a sending quota")
-    });
+    let none = Finding::failed("SES quota", "0/s", "ask SES for a sending quota");
+    let quota = format!("{}, {daily}", rate(account.max_send_rate));
+    findings.push(none.unless(account.max_send_rate > 0.0, quota));
     let check = "SES price plan";
     findings.extend(account.price_plan.as_deref().map(|plan| match plan {
         "NONE" => Finding::ok(check, "NONE: a price per recipient"),
@@ -239,26 +230,18 @@ fn of_tenant(tenant: &TenantFacts, facts: &SesFacts) -> Vec<Finding> {
         }
         Err(why) => return vec![Finding::unread(check("state"), why)],
     };
-    let mut findings = Vec::new();
-    findings.push(if status.sends {
-        Finding::ok(check("sending"), "allowed")
-    } else {
-        let found = format!("SES has paused it: {campaigns}");
-        let remedy =
-            "look at its reputation findings, and reinstate it in SES; the holds `tenant` then go";
-        Finding::failed(check("sending"), found, remedy)
-    });
+    let found = format!("SES has paused it: {campaigns}");
+    let remedy =
+        "look at its reputation findings, and reinstate it in SES; the holds `tenant` then go";
+    let paused = Finding::failed(check("sending"), found, remedy);
+    let mut findings = vec![paused.unless(status.sends, "allowed")];
     if let Some((set, _)) = &facts.configuration_set {
-        let check = check("configuration set");
-        findings.push(if has(status, &format!(":configuration-set/{set}")) {
-            Finding::ok(check, format!("{set} is associated"))
-        } else {
-            let found =
-                format!("{set} is not associated: its mails that name no other are refused");
-            let remedy =
-                "aws sesv2 create-tenant-resource-association, with the configuration set's ARN";
-            Finding::failed(check, found, remedy)
-        });
+        let found = format!("{set} is not associated: its mails that name no other are refused");
+        let remedy =
+            "aws sesv2 create-tenant-resource-association, with the configuration set's ARN";
+        let other = Finding::failed(check("configuration set"), found, remedy);
+        let is_associated = has(status, &format!(":configuration-set/{set}"));
+        findings.push(other.unless(is_associated, format!("{set} is associated")));
     }
     findings.push(senders_of(status, &facts.senders, &check("senders")));
     findings

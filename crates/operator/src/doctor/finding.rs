@@ -66,6 +66,11 @@ impl Finding {
         Self::new(CheckState::Failed, check, found, remedy)
     }
 
+    /// This finding, unless all `is_well`: then that, and what was found.
+    pub(super) fn unless(self, is_well: bool, found: impl Into<String>) -> Self {
+        if is_well { Self::ok(self.check, found) } else { self }
+    }
+
     /// A check that could not be made.
     pub(super) fn unread(check: impl Into<String>, why: &str) -> Self {
         let remedy = "grant the caller the permission to read it, or check it by hand";

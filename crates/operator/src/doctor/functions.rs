@@ -101,11 +101,9 @@ pub(super) fn judge(
     findings.extend(memory);
     let check = "account: concurrent functions";
     findings.push(Finding::on(check, concurrency, |check, &found| {
-        if found >= LEAST_CONCURRENCY {
-            return Finding::ok(check, found.to_string());
-        }
         let remedy = "ask for more in Service Quotas, Lambda, Concurrent executions";
         Finding::failed(check, format!("{found}, needed are {LEAST_CONCURRENCY}"), remedy)
+            .unless(found >= LEAST_CONCURRENCY, found.to_string())
     }));
     findings
 }
@@ -114,12 +112,9 @@ fn of_function(function: &FunctionSettings) -> [Finding; 3] {
     let kind = function.kind;
     let check = format!("{kind}: time-out");
     let (has, expected) = (function.timeout_s, function.expected_timeout_s);
-    let timeout = if has == expected {
-        Finding::ok(check, format!("{has} s"))
-    } else {
-        let remedy = "deploy the template again: sends are timed to end within it";
-        Finding::failed(check, format!("{has} s, expected {expected} s"), remedy)
-    };
+    let remedy = "deploy the template again: sends are timed to end within it";
+    let timeout = Finding::failed(check, format!("{has} s, expected {expected} s"), remedy);
+    let timeout = timeout.unless(has == expected, format!("{has} s"));
     let check = format!("{kind}: retries of events");
     let retries = Finding::on(check, &function.retries, |check, found| match found.unwrap_or(2) {
         0 => Finding::ok(check, "none"),

@@ -20,7 +20,7 @@ use tidegate_delivery::ports::{FailureKind, Store as _};
 
 use crate::page::{Page, Span, Tone, View};
 use crate::relay::stack_at;
-use crate::shell::{CommandEnd, CommandError, Shell, text_file};
+use crate::shell::{CommandEnd, CommandError, CommandResult, Shell, text_file};
 use crate::stack::OnStack;
 use crate::status::{self, Status};
 use account::SesFacts;
@@ -60,7 +60,7 @@ pub struct DoctorArgs {
     pub(crate) on: OnStack,
 }
 
-pub(crate) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &DoctorArgs, shell: &Shell) -> CommandResult {
     let report = match &args.environments {
         Some(file) => DoctorReport {
             stack: args.on.stack.stack.clone(),
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &DoctorArgs, shell: &Shell) -> Result<CommandEnd, 
     Ok(if report.has_failed() { CommandEnd::ProblemsFound } else { CommandEnd::Done })
 }
 
-fn environments(file: &Path) -> Result<Environments, CommandError> {
+fn environments(file: &Path) -> CommandResult<Environments> {
     let refused =
         |why: String| CommandError::Input(format!("--environments {}: {why}", file.display()));
     let text = text_file(file).map_err(|error| refused(in_full(&error)))?;
@@ -113,7 +113,7 @@ struct DeploymentFacts {
     clocks: ReadResult<(Timestamp, Timestamp)>,
 }
 
-async fn facts(stack: &Stack, shell: &Shell) -> Result<DeploymentFacts, CommandError> {
+async fn facts(stack: &Stack, shell: &Shell) -> CommandResult<DeploymentFacts> {
     let standing = status::facts(stack, shell.output.addresses(), 0).await?;
     Ok(DeploymentFacts {
         channel: match stack.account() {
@@ -175,11 +175,7 @@ impl DoctorReport {
         findings.extend(facts.store_bucket.iter().map(|(bucket, exists)| {
             Finding::on(format!("bucket {bucket} of the store"), exists, |check, exists| {
                 let remedy = "deploy the template again: mail that should wait in the store stays on its queue";
-                if *exists {
-                    Finding::ok(check, "there")
-                } else {
-                    Finding::failed(check, "S3 has no such bucket", remedy)
-                }
+                Finding::failed(check, "S3 has no such bucket", remedy).unless(*exists, "there")
             })
         }));
         findings.extend([judged_expiry(facts), judged_clock(facts), windows(&facts.status)]);
@@ -249,35 +245,28 @@ fn relay(stack: &str, url: &str, answer: ReadResult<String>) -> Finding {
 fn express(wake: u64) -> Finding {
     let check = "express: after a pause";
     let found = format!("the first mail waits up to {wake} s, unless who sends it wakes the stack");
-    if wake <= SOON_S {
-        return Finding::ok(check, found);
-    }
     let remedy = format!("set IdleWakeSeconds to {SOON_S}, for {SOON_COSTS} a month more at most");
-    Finding::warning(check, found, remedy)
+    Finding::warning(check, &found, remedy).unless(wake <= SOON_S, &found)
 }
 
 fn judged_expiry(facts: &DeploymentFacts) -> Finding {
     Finding::on("ledger: expiry", &facts.expiry, |check, is_on| {
-        if *is_on {
-            return Finding::ok(check, "on");
-        }
         // Without deduplication no marks are written, so nothing important expires.
         let state = if facts.guarded { CheckState::Failed } else { CheckState::Warning };
         let remedy = "turn the table's time to live on, for the attribute expires_at";
         Finding::new(state, check, "off: marks of deduplication are never deleted", remedy)
+            .unless(*is_on, "on")
     })
 }
 
 fn judged_clock(facts: &DeploymentFacts) -> Finding {
     Finding::on("clock", &facts.clocks, |check, (here, there)| {
         let off = here.as_millis().abs_diff(there.as_millis());
-        if off <= CLOCK_OFF_MS {
-            return Finding::ok(check, "this machine and AWS agree within 2 s");
-        }
         let found = format!("this machine is {:.1} s off AWS's time", real(off) / 1e3);
         let remedy =
             "let this machine's clock be set by NTP: ages and ends of pauses are reported by it";
         Finding::warning(check, found, remedy)
+            .unless(off <= CLOCK_OFF_MS, "this machine and AWS agree within 2 s")
     })
 }
 

@@ -154,14 +154,11 @@ fn spent(check: String, limit: &SpendLimit, spent: &ReadResult<Option<f64>>) -> 
 }
 
 fn countries(facts: &TextFacts) -> Finding {
-    let check = "allowed countries";
-    if !facts.countries.is_empty() {
-        return Finding::ok(check, facts.countries.join(", "));
-    }
     let found = "texts may go to every country (TIDEGATE_ALLOWED_COUNTRIES is not set)";
     let remedy =
         "set AllowedCountries to those of your recipients: some countries cost many times more";
-    Finding::warning(check, found, remedy)
+    Finding::warning("allowed countries", found, remedy)
+        .unless(!facts.countries.is_empty(), facts.countries.join(", "))
 }
 
 fn configuration_set(facts: &TextFacts) -> Option<Finding> {
@@ -181,13 +178,10 @@ fn configuration_set(facts: &TextFacts) -> Option<Finding> {
         let told = |event: &&str| set.event_destinations.iter().any(|to| to.tells(event));
         let events = RECEIPTS.map(|(event, _)| event).into_iter();
         let untold: Vec<&str> = events.filter(|event| !told(event)).collect();
-        if untold.is_empty() || !facts.feedback {
-            return Finding::ok(check, "there");
-        }
         let found = format!("no enabled destination at SNS is told {}", untold.join(", "));
         let remedy =
             "deploy the template again: reputation and adaptive limits do not hear of them";
-        Finding::warning(check, found, remedy)
+        Finding::warning(check, found, remedy).unless(untold.is_empty() || !facts.feedback, "there")
     }))
 }
 
@@ -291,13 +285,10 @@ fn of_origin(origin: &str, known: Option<&Known<'_>>) -> Finding {
 fn opt_outs(origin: &str, known: &Known<'_>) -> Option<Finding> {
     let check = format!("opt-outs of {origin}");
     let (list, own) = known.opt_outs?;
-    if own {
-        let found = format!("self-managed: AWS does not put who answers STOP onto the list {list}");
-        let remedy =
-            "put them there yourself (PutOptedOutNumber), or turn self-managed opt-outs off";
-        return Some(Finding::warning(check, found, remedy));
-    }
-    Some(Finding::ok(check, format!("AWS keeps the list {list}")))
+    let found = format!("self-managed: AWS does not put who answers STOP onto the list {list}");
+    let remedy = "put them there yourself (PutOptedOutNumber), or turn self-managed opt-outs off";
+    let own_list = Finding::warning(check, found, remedy);
+    Some(own_list.unless(!own, format!("AWS keeps the list {list}")))
 }
 
 /// The quota in force is the configured one, or the rate of the first origin. AWS refuses what is above an origin's rate.

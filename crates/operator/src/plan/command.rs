@@ -23,7 +23,7 @@ use tidegate_simulator::plan::{
 use tokio::time::timeout;
 
 use super::chart;
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandEnd, CommandError, CommandResult, Shell};
 use crate::stack::OnStack;
 
 /// Forecast when each campaign ends, what limits it, and what it costs
@@ -57,7 +57,7 @@ use crate::stack::OnStack;
 pub struct PlanArgs {
     /// A campaign and its mails, such as `big=40000`, `news=20k`, or `teams=500x8` for mails of 8
     /// recipients, or texts of 8 parts each; may be given many times
-    #[arg(long = "campaign", value_name = "NAME=MAILS", required_unless_present = "live", value_parser = parsed::<CampaignLoad>)]
+    #[arg(long = "campaign", value_name = "NAME=MAILS", required_unless_present = "live")]
     campaigns: Vec<CampaignLoad>,
     /// Forecast what stands on the stack's queues now, with its weights, quota and settings; mails of
     /// --campaign come on top
@@ -69,14 +69,14 @@ pub struct PlanArgs {
     #[command(flatten)]
     scenario: ScenarioArgs,
     /// When the mails are on their queues, such as `2026-11-20T20:36:07Z` [default: now]
-    #[arg(long, value_name = "TIME", value_parser = parsed::<Window>)]
+    #[arg(long, value_name = "TIME")]
     start: Option<Window>,
     /// The mails have --start as their `not_before`: they wait in the store until then
     #[arg(long, requires = "start")]
     timed: bool,
     /// A variant to compare: a name, and any of the options from --weights to --mail-kb, such as
     /// `equal: weights=50/50 quota=28`; may be given many times
-    #[arg(long = "variant", value_name = "NAME: CHANGES", value_parser = parsed::<Variant>)]
+    #[arg(long = "variant", value_name = "NAME: CHANGES")]
     variants: Vec<Variant>,
     /// Write a chart into this file, which ends in `.svg`
     #[arg(long, value_name = "FILE")]
@@ -96,7 +96,7 @@ pub struct PlanArgs {
 // More than 12 fields: one for each option of the command.
 struct ScenarioArgs {
     /// Weights, such as `big=90,small=10`, or `90/10` in the campaigns' order [default: 1 each, or the stack's]
-    #[arg(long, value_name = "NAME=WEIGHT", value_parser = parsed::<WeightList>)]
+    #[arg(long, value_name = "NAME=WEIGHT")]
     weights: Vec<WeightList>,
     /// Recipients, or parts of texts, a second [default: 14, or the stack's]
     #[arg(long, value_name = "RECIPIENTS", value_parser = number("recipients a second such as 14 or 0.5"))]
@@ -125,7 +125,7 @@ struct ScenarioArgs {
     sqs_latency: Option<Latency>,
     /// Faults: `throttle`, `5xx`, `reset`, `lost-answer` or `rejected`, with `ratio=0.01`, `from=10m` and
     /// `to=1h` behind commas, or `none`; may be given many times
-    #[arg(long = "fault", value_name = "FAULT", value_parser = or_none(parsed::<PlannedFault>))]
+    #[arg(long = "fault", value_name = "FAULT", value_parser = or_none(str::parse::<PlannedFault>))]
     faults: Vec<OrNone<PlannedFault>>,
     /// Part of the quota that is kept free, 0.005 to 0.5 [default: 0.02, or the stack's]
     #[arg(long, value_name = "SHARE", value_parser = number("shares from 0.005 to 0.5"))]
@@ -139,11 +139,11 @@ struct ScenarioArgs {
     express: Option<f64>,
     /// Part of the mails that goes to one domain, such as `gmail.com=40%`; each of the others goes to a
     /// domain of its own; may be given many times
-    #[arg(long = "domain", value_name = "DOMAIN=SHARE", value_parser = parsed::<DomainShare>)]
+    #[arg(long = "domain", value_name = "DOMAIN=SHARE")]
     domains: Vec<DomainShare>,
     /// Limits of recipient domains, such as `gmail.com+googlemail.com=10/s, *=25%` [default: none, or the
     /// stack's]
-    #[arg(long, value_name = "LIMITS", value_parser = parsed::<InitialLimits>)]
+    #[arg(long, value_name = "LIMITS")]
     limits: Option<InitialLimits>,
     /// Size of a mail in KB: whether the poller's memory reaches for it [default: 2]
     #[arg(long, value_name = "KB", value_parser = clap::value_parser!(u32).range(1..=1_024))]
@@ -238,11 +238,7 @@ pub fn ses_price(text: &str) -> Result<f64, String> {
     dollars(text).map(|dollars| dollars / 1e3)
 }
 
-fn parsed<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
-    text.parse::<T>().map_err(|error| error.to_string())
-}
-
-pub(crate) async fn run(args: &PlanArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &PlanArgs, shell: &Shell) -> CommandResult {
     if let Some(path) =
         args.chart.as_deref().filter(|path| path.extension() != Some("svg".as_ref()))
     {
@@ -280,7 +276,7 @@ pub(crate) async fn forecasts(
     options: ForecastOptions,
     within: Duration,
     shell: &Shell,
-) -> Result<Option<Vec<Forecast>>, CommandError> {
+) -> CommandResult<Option<Vec<Forecast>>> {
     // It is drawn on a terminal alone.
     let style = ProgressStyle::with_template("Simulating {wide_bar} {percent} %, {elapsed}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -337,7 +333,7 @@ pub async fn forecast(
 
 impl PlanArgs {
     /// The scenario of the options, on top of what stands on the stack's queues where that is asked for.
-    async fn scenario(&self, shell: &Shell) -> Result<Scenario, CommandError> {
+    async fn scenario(&self, shell: &Shell) -> CommandResult<Scenario> {
         let start = self.start.map_or_else(|| SystemClock::new().wall(), Window::opens);
         let mut scenario = Scenario::new(start);
         if self.live {

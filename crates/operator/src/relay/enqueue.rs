@@ -77,12 +77,6 @@ pub(crate) async fn run(
     let mut storing = FuturesUnordered::new();
     loop {
         let due = batches.values().map(|batch| batch.due).min();
-        let wait = async {
-            match due {
-                Some(due) => clock.sleep_until(due).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             next = from.recv(), if calls.len() < MOST_CALLS => {
                 let Some(waiting) = next else { break };
@@ -102,7 +96,7 @@ pub(crate) async fn run(
                 let full = stored.into_iter().flat_map(|mail| add(&mut batches, mail, now));
                 calls.extend(full.map(|full| send(queues, full)));
             }
-            () = wait => {
+            () = clock.sleep_until(due.unwrap_or_default()), if due.is_some() => {
                 let now = clock.monotonic();
                 let due = batches.extract_if(.., |_, batch| batch.due <= now);
                 calls.extend(due.map(|(_, batch)| send(queues, batch.mails)));

@@ -45,7 +45,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::connections::Connections;
 use crate::page::{Page, Tone, View};
-use crate::shell::{CommandEnd, CommandError, Shell, log_events, text_file};
+use crate::shell::{CommandEnd, CommandError, CommandResult, Shell, log_events, text_file};
 use crate::stack::OnStack;
 use campaign::{CampaignChoice, CampaignRules, Targets};
 use enqueue::Enqueuer;
@@ -124,7 +124,7 @@ const MOST_BYTES: usize = 770_000;
 const MOST_CONNECTIONS: usize = 800;
 const MOST_CONNECTIONS_OF_ADDRESS: usize = 200;
 
-pub(crate) async fn run(args: &RelayArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &RelayArgs, shell: &Shell) -> CommandResult {
     let terms = args.terms()?;
     args.check()?;
     let stack = args.on.stack.open().await?;
@@ -167,7 +167,7 @@ impl RelayTerms {
     }
 
     /// The same at the start: the stack sends mail, and has the campaigns that rules and key pairs name.
-    async fn checked_rules(&self, stack: &Stack) -> Result<SubmissionRules, CommandError> {
+    async fn checked_rules(&self, stack: &Stack) -> CommandResult<SubmissionRules> {
         if stack.poller.rules.channel != Channel::Email {
             return Err(CommandError::Input(format!(
                 "the stack {} sends text messages; the relay takes mail",
@@ -197,7 +197,7 @@ impl<'a> RelayServer<'a> {
     ///
     /// # Errors
     /// [`CommandError`]: the stack sends no mail or cannot be read, or no port is free.
-    pub async fn on_loopback(stack: &'a Stack, campaign: &str) -> Result<Self, CommandError> {
+    pub async fn on_loopback(stack: &'a Stack, campaign: &str) -> CommandResult<Self> {
         let terms = RelayTerms { campaign: Some(campaign.to_owned()), ..RelayTerms::default() };
         let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         Self::open(stack, terms, [free, free]).await
@@ -207,7 +207,7 @@ impl<'a> RelayServer<'a> {
         stack: &'a Stack,
         terms: RelayTerms,
         addresses: impl IntoIterator<Item = SocketAddr>,
-    ) -> Result<Self, CommandError> {
+    ) -> CommandResult<Self> {
         let rules = terms.checked_rules(stack).await?;
         let mut listeners = Vec::new();
         for address in addresses {
@@ -336,7 +336,7 @@ async fn serve(
 }
 
 impl RelayArgs {
-    fn terms(&self) -> Result<RelayTerms, CommandError> {
+    fn terms(&self) -> CommandResult<RelayTerms> {
         let rules = match &self.rules {
             Some(path) => serde_json::from_str(&text_file(path)?)
                 .map_err(|error| CommandError::Input(format!("{}: {error}", path.display())))?,
@@ -347,7 +347,7 @@ impl RelayArgs {
         Ok(RelayTerms { rules, campaign, logins, tls, forwards_other_calls })
     }
 
-    fn logins(&self) -> Result<Option<Arc<Logins>>, CommandError> {
+    fn logins(&self) -> CommandResult<Option<Arc<Logins>>> {
         let Some(path) = &self.credentials else { return Ok(None) };
         let keys = KeyPairs::read(&text_file(path)?);
         let keys = keys.map_err(|error| {
@@ -356,7 +356,7 @@ impl RelayArgs {
         Ok(Some(Arc::new(Logins::new(keys))))
     }
 
-    fn tls(&self) -> Result<Option<Arc<ServerConfig>>, CommandError> {
+    fn tls(&self) -> CommandResult<Option<Arc<ServerConfig>>> {
         let (Some(cert), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let unreadable = |path: &Path, error: &dyn fmt::Display| {
             CommandError::Input(format!("{}: {error}", path.display()))
@@ -372,7 +372,7 @@ impl RelayArgs {
     }
 
     /// Checks that other machines reach no address without TLS and credentials.
-    fn check(&self) -> Result<(), CommandError> {
+    fn check(&self) -> CommandResult<()> {
         let addresses = [Some(self.listen), Some(self.smtp), self.smtps];
         if self.credentials.is_some() && self.tls_cert.is_none() {
             let fault =
@@ -424,7 +424,7 @@ struct Explanation {
     id: String,
 }
 
-fn explain(rules: &SubmissionRules, path: &Path) -> Result<Explanation, CommandError> {
+fn explain(rules: &SubmissionRules, path: &Path) -> CommandResult<Explanation> {
     let data = std::fs::read(path).map_err(CommandError::of_file(path, "it cannot be read"))?;
     let header = RawHeader::read(&data);
     let to = header.destination.all().map(str::to_owned).collect();

@@ -1,7 +1,8 @@
 //! The reasons for which a mail is not taken.
 
-/// Why a mail is not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a mail is not taken. Its name is the kind of it, for logs and metrics.
+#[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr, thiserror::Error)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum Refusal {
     /// The client has to change something.
     #[error("{0}")]
@@ -15,16 +16,4 @@ pub(crate) enum Refusal {
     /// It would be taken later.
     #[error("{0}")]
     Busy(String),
-}
-
-impl Refusal {
-    /// The kind of it, for logs and metrics.
-    pub(crate) fn kind(&self) -> &'static str {
-        match self {
-            Self::Invalid(_) => "invalid",
-            Self::NotAllowed(_) => "not_allowed",
-            Self::TooLarge { .. } => "too_large",
-            Self::Busy(_) => "busy",
-        }
-    }
 }

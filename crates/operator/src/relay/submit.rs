@@ -36,7 +36,7 @@ impl<C: Clock> Relay<C> {
     /// Puts a mail onto its queue; its identities once SQS has acknowledged it: one for each 50 recipients.
     pub(super) async fn submit(&self, submission: Submission) -> Result<Vec<String>, Refusal> {
         let taken = self.take(submission).await;
-        let outcome = taken.as_ref().map_or_else(Refusal::kind, |_| "accepted");
+        let outcome: &'static str = taken.as_ref().map_or_else(Into::into, |_| "accepted");
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(outcome).or_default() +=
             1;
         if taken.is_err() {

@@ -22,7 +22,7 @@ use tidegate_delivery::ports::{Clock as _, Runs as _, Store as _};
 
 use crate::dead::command::{MOST_LETTERS, create, read};
 use crate::send::{MailProgressBar, suppressed_of};
-use crate::shell::{CommandEnd, CommandError, Shell, open_file};
+use crate::shell::{CommandEnd, CommandError, CommandResult, Shell, open_file};
 use crate::stack::OnStack;
 
 /// Say for each row of a run what became of its mail or text, and whether all are accounted for
@@ -72,7 +72,7 @@ fn status(text: &str) -> Result<RowStatus, String> {
     text.parse().map_err(|_| format!("allowed are {}", RowStatus::VARIANTS.join(", ")))
 }
 
-pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> CommandResult {
     let shown = args.journal.display().to_string();
     let journal = if args.journal.exists() {
         if args.list.is_some() {
@@ -119,7 +119,7 @@ pub(crate) async fn run(args: &ResultsArgs, shell: &Shell) -> Result<CommandEnd,
 }
 
 /// When a file was last written.
-fn modified(path: &Path) -> Result<EpochMillis, CommandError> {
+fn modified(path: &Path) -> CommandResult<EpochMillis> {
     let at = path.metadata().and_then(|data| data.modified());
     let at = at.map_err(CommandError::of_file(path, "cannot be looked at"))?;
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -131,7 +131,7 @@ fn modified(path: &Path) -> Result<EpochMillis, CommandError> {
 async fn uploaded(
     args: &ResultsArgs,
     stack: &Stack,
-) -> Result<Option<(RunJournal, EpochMillis)>, CommandError> {
+) -> CommandResult<Option<(RunJournal, EpochMillis)>> {
     let mut runs = stack.ledger().runs(RUNS_KEPT).await?.into_iter().map(|stored| stored.run);
     let named = args.journal.as_os_str();
     let run = runs.find(|run| run.uploaded.is_some() && *named == *run.name);
@@ -164,11 +164,7 @@ async fn uploaded(
 }
 
 /// The counts of a run that the ledger knows by this name; its journal may be anywhere.
-async fn of_run(
-    args: &ResultsArgs,
-    stack: &Stack,
-    shell: &Shell,
-) -> Result<CommandEnd, CommandError> {
+async fn of_run(args: &ResultsArgs, stack: &Stack, shell: &Shell) -> CommandResult {
     let facts = facts_of_stack(stack, shell.output.addresses(), 0).await?;
     let named = args.journal.display().to_string();
     let mut runs = Status::of(&facts).runs;
@@ -204,7 +200,7 @@ async fn facts(
     written_at: EpochMillis,
     stack: &Stack,
     shell: &Shell,
-) -> Result<Option<RunFacts>, CommandError> {
+) -> CommandResult<Option<RunFacts>> {
     let stood = facts_of_stack(stack, shell.output.addresses(), 0).await?;
     let quota_per_second = Status::of(&stood).quota.in_force;
     let campaigns = stood.campaigns;
@@ -245,7 +241,7 @@ async fn written(
     facts: &RunFacts,
     stack: &Stack,
     shell: &Shell,
-) -> Result<Result<ResultsReport, ResultsError>, CommandError> {
+) -> CommandResult<Result<ResultsReport, ResultsError>> {
     let to: Box<dyn Write> = match &args.csv {
         None => Box::new(io::sink()),
         Some(path) if path.as_os_str() == "-" => Box::new(io::stdout()),

@@ -10,7 +10,7 @@ use super::ResultsError;
 use crate::send::{
     InputRow, InputRows, JournalHeader, JournalInput, fingerprint_of, read_journal, recipient_of,
 };
-use crate::shell::CommandError;
+use crate::shell::{CommandError, CommandResult};
 use tidegate_core::email::plain_address;
 
 /// A run as its journal tells it.
@@ -151,7 +151,7 @@ impl RunJournal {
 }
 
 /// The journals in a folder, by name; none if there is no such folder.
-pub(crate) fn journals_in(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
+pub(crate) fn journals_in(folder: &Path) -> CommandResult<Vec<PathBuf>> {
     let failed = CommandError::of_file(folder, "has no journals that can be listed");
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -77,6 +77,7 @@ pub async fn results(
 ) -> Result<ResultsReport, ResultsError> {
     let mut rows = InputRows::new(&journal.file(), journal.header.input.format, input)
         .map_err(ResultsError::of_input)?;
+    let dropped = |mark: &Mark| Some(dropped_identity(&mark.accepted.as_ref()?.ses_message_id));
     let mut by_status = BTreeMap::new();
     loop {
         // The input is the one that was sent: a row with a fault was left out.
@@ -84,30 +85,18 @@ pub async fn results(
         if batch.is_empty() {
             return Ok(ResultsReport::new(journal, facts, by_status));
         }
-        for result in looked_up(marks, facts, journal, &batch).await? {
+        let enqueued = batch.iter().filter(|_| facts.has_marks);
+        let enqueued = enqueued.filter_map(|row| journal.identity(row.number));
+        let marked = marks_of(enqueued, marks).await?;
+        let drops = marks_of(marked.values().filter_map(dropped), marks).await?;
+        for row in &batch {
+            let mark = journal.identity(row.number).and_then(|identity| marked.get(&identity));
+            let notice = mark.and_then(dropped).and_then(|id| drops.get(&id));
+            let result = facts.result(journal, row, mark, notice);
             *by_status.entry(result.status).or_default() += 1;
             each(&result).map_err(ResultsError::Output)?;
         }
     }
-}
-
-/// The results of some rows, in their order.
-async fn looked_up(
-    marks: &impl Marks,
-    facts: &RunFacts,
-    journal: &RunJournal,
-    rows: &[InputRow],
-) -> Result<Vec<RowResult>, PortError> {
-    let enqueued = rows.iter().filter(|_| facts.has_marks);
-    let enqueued = enqueued.filter_map(|row| journal.identity(row.number));
-    let marked = marks_of(enqueued, marks).await?;
-    let dropped = |mark: &Mark| Some(dropped_identity(&mark.accepted.as_ref()?.ses_message_id));
-    let drops = marks_of(marked.values().filter_map(dropped), marks).await?;
-    let result = |row: &InputRow| {
-        let mark = journal.identity(row.number).and_then(|identity| marked.get(&identity));
-        facts.result(journal, row, mark, mark.and_then(dropped).and_then(|id| drops.get(&id)))
-    };
-    Ok(rows.iter().map(result).collect())
 }
 
 #[cfg(test)]

@@ -20,9 +20,7 @@ use super::rows::{InputFormat, InputRows};
 use super::text::TextTally;
 use crate::page::{Page, Tone, View};
 use crate::redact::AddressVisibility;
-use tidegate_core::draft::InputFault;
-use tidegate_core::draft::InputRow;
-use tidegate_core::draft::{CampaignDraft, DraftContent, RenderedMessage};
+use tidegate_core::draft::{CampaignDraft, DraftContent, InputFault, InputRow, RenderedMessage};
 
 #[derive(Clone, Copy, Debug)]
 pub struct CheckOptions<'a> {

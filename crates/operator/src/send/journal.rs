@@ -279,7 +279,7 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 pub struct JournalWriter<W> {
     log: W,
     /// The journal's name in error messages.
-    path: String,
+    pub(super) path: String,
     synced: Option<Monotonic>,
 }
 
@@ -289,19 +289,8 @@ impl<W: Write> JournalWriter<W> {
         Self { log, path: path.to_owned(), synced: None }
     }
 
-    /// The journal's name in error messages.
-    pub fn path(&self) -> String {
-        self.path.clone()
-    }
-
-    /// Writes the header and syncs it, so that it survives any crash.
-    pub fn begin(&mut self, header: &JournalHeader) -> Result<(), JournalError> {
-        self.line(header)?;
-        self.sync()
-    }
-
-    /// Adds a record that must outlive any crash.
-    pub fn record(&mut self, record: &JournalRecord) -> Result<(), JournalError> {
+    /// Adds a record that must outlive any crash; the first is a [`JournalHeader`], each other one a [`JournalRecord`].
+    pub fn record(&mut self, record: &impl Serialize) -> Result<(), JournalError> {
         self.line(record)?;
         self.sync()
     }

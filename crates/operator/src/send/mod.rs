@@ -29,7 +29,7 @@ mod upload;
 pub use address_list::{AddressList, RecipientFilter, recipient};
 pub use check::{CheckOptions, InputSummary, MailNotes, RestOfRows, check};
 pub use command::SendArgs;
-pub(crate) use command::{MailProgressBar, addresses, run, suppressed_of};
+pub(crate) use command::{MailProgressBar, addresses, read_sources, run, suppressed_of};
 pub use deliver::SendPorts;
 pub(crate) use deliver::is_refusal;
 pub use fingerprint::{fingerprint, fingerprint_of};

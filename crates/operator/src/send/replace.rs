@@ -6,7 +6,7 @@ use tidegate_core::format::counted;
 use tidegate_core::in_full;
 use tidegate_core::runs::Run;
 use tidegate_core::store::rows::{StoredDrafts, run_of, unpack_rows};
-use tidegate_core::store::{ObjectName, Unreadable, Waits};
+use tidegate_core::store::{Unreadable, Waits};
 use tidegate_delivery::ports::{PortError, Store};
 use tidegate_delivery::schedule::refill::progress;
 
@@ -64,29 +64,20 @@ pub async fn replace_draft(
     let draft = changed(stored.drafts.last().cloned().ok_or_else(none)?)
         .map_err(|faults| ReplaceError::Rows { faults, more: false })?;
     let list = stored.list.as_str().into();
-    let (mut rows, mut faults, mut after) = (0, Vec::new(), None);
-    loop {
-        let page = store.list(Waits::Rows.as_str(), after.as_deref()).await?;
-        for object in &page.objects {
-            let Ok(name) = object.key.parse::<ObjectName>() else { continue };
-            if run_of(&name.token) != token {
-                continue;
+    let (mut rows, mut faults) = (0, Vec::new());
+    let objects = crate::store::stored(store, [Waits::Rows]).await?.0.into_iter();
+    for (name, _) in objects.filter(|(name, _)| run_of(&name.token) == token) {
+        let object = name.to_string();
+        let progress =
+            progress(store, &name).await?.map(|(progress, _)| progress).unwrap_or_default();
+        let Some((bytes, _)) = store.get(&object).await? else { continue };
+        let chunk = unpack_rows(&bytes).map_err(|error| unreadable(&object, error))?;
+        for (_, row) in (0..).zip(chunk).filter(|(line, _)| !progress.has(*line)) {
+            rows += 1;
+            faults.extend(draft.message(&row.of_list(&list)).err());
+            if faults.len() >= max_faults {
+                return Err(ReplaceError::Rows { faults, more: true });
             }
-            let progress =
-                progress(store, &name).await?.map(|(progress, _)| progress).unwrap_or_default();
-            let Some((bytes, _)) = store.get(&object.key).await? else { continue };
-            let chunk = unpack_rows(&bytes).map_err(|error| unreadable(&object.key, error))?;
-            for (_, row) in (0..).zip(chunk).filter(|(line, _)| !progress.has(*line)) {
-                rows += 1;
-                faults.extend(draft.message(&row.of_list(&list)).err());
-                if faults.len() >= max_faults {
-                    return Err(ReplaceError::Rows { faults, more: true });
-                }
-            }
-        }
-        after = page.next;
-        if after.is_none() {
-            break;
         }
     }
     if !faults.is_empty() {

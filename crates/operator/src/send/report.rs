@@ -67,11 +67,6 @@ impl SendReport {
         let left = counted(self.left(), self.channel.words().message);
         format!("{left} not enqueued: run the same command again")
     }
-
-    /// The command that sends the rest of a cancelled run.
-    fn rest(&self) -> SuggestedCommand {
-        SuggestedCommand::RestOf { campaign: self.campaign.clone(), run: self.run.clone() }
-    }
 }
 
 /// A duration, with tenths of a second below ten seconds.
@@ -98,40 +93,34 @@ impl View for SendReport {
             ),
         };
         page.line(tone, said);
-        let mut fields = vec![("run", Span::from(&self.run))];
-        if self.enqueued_before > 0 {
-            fields.push(("enqueued before", count(self.enqueued_before).into()));
-        }
-        if self.left() > 0 {
-            fields.push(("left", Span::new(Tone::Warning, count(self.left()))));
-        }
-        if self.excluded > 0 {
-            fields.push(("excluded", counted(self.excluded, "row").into()));
-        }
-        fields.push(("size", bytes(self.bytes).into()));
-        fields.push(("took", duration_text(self.seconds).into()));
-        if self.retries > 0 {
-            fields.push(("calls made again", count(self.retries).into()));
-        }
-        fields.push(("journal", Span::from(&self.journal)));
-        page.fields(fields);
-        match self.ended {
-            RunEnd::Done => page.line(
-                Tone::Faint,
-                format!(
-                    "{} says what became of them.",
-                    SuggestedCommand::Results(self.journal.clone())
-                ),
-            ),
-            RunEnd::Cancelled => page.line(
-                Tone::Plain,
-                format!("To send to all who have not got it, corrected: {}.", self.rest()),
-            ),
-            _ => page.line(
-                Tone::Plain,
-                "Run the same command again: it goes on with the rows that are left.",
-            ),
-        }
+        let some = |number: u64, text: Span| (number > 0).then_some(text);
+        let fields = [
+            ("run", Some(Span::from(&self.run))),
+            ("enqueued before", some(self.enqueued_before, count(self.enqueued_before).into())),
+            ("left", some(self.left(), Span::new(Tone::Warning, count(self.left())))),
+            ("excluded", some(self.excluded, counted(self.excluded, "row").into())),
+            ("size", Some(bytes(self.bytes).into())),
+            ("took", Some(duration_text(self.seconds).into())),
+            ("calls made again", some(self.retries, count(self.retries).into())),
+            ("journal", Some(Span::from(&self.journal))),
+        ];
+        page.fields(fields.into_iter().filter_map(|(name, text)| Some((name, text?))));
+        let (tone, next) = match self.ended {
+            RunEnd::Done => {
+                let results = SuggestedCommand::Results(self.journal.clone());
+                (Tone::Faint, format!("{results} says what became of them."))
+            }
+            RunEnd::Cancelled => {
+                let (campaign, run) = (self.campaign.clone(), self.run.clone());
+                let rest = SuggestedCommand::RestOf { campaign, run };
+                (Tone::Plain, format!("To send to all who have not got it, corrected: {rest}."))
+            }
+            _ => {
+                let again = "Run the same command again: it goes on with the rows that are left.";
+                (Tone::Plain, again.to_owned())
+            }
+        };
+        page.line(tone, next);
     }
 }
 

@@ -20,8 +20,7 @@ use super::check::InputSummary;
 use super::journal::AcknowledgedRows;
 use super::rows::InputRows;
 use crate::dead::Letter;
-use tidegate_core::draft::InputRow;
-use tidegate_core::draft::MailOrigin;
+use tidegate_core::draft::{InputRow, MailOrigin};
 
 /// The ledger is written and read this often, so that a cancel reaches a run within 5 s.
 const LOOK_EVERY: Duration = Duration::from_secs(3);

@@ -23,8 +23,7 @@ use super::report::SendReport;
 use super::rows::{InputFormat, InputRows};
 use super::runs::{RunError, RunOrder, RunRecord};
 use crate::redact::AddressVisibility;
-use tidegate_core::draft::InputFault;
-use tidegate_core::draft::{CampaignDraft, RenderedMessage};
+use tidegate_core::draft::{CampaignDraft, InputFault, RenderedMessage};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendLimits {
@@ -37,12 +36,6 @@ pub struct SendLimits {
     pub even_if_deferred: bool,
     /// How long it waits while the level defers its mail; `None` as long as it takes.
     pub max_wait: Option<Duration>,
-}
-
-impl Default for SendLimits {
-    fn default() -> Self {
-        Self { parallel: 8, max_backlog: Some(100_000), even_if_deferred: false, max_wait: None }
-    }
 }
 
 /// A run could not begin, or had to end.
@@ -136,7 +129,7 @@ impl Session<'_> {
         let settled = record.run().settled.clone();
         let before = match self.journalled {
             None => {
-                journal.begin(self.header)?;
+                journal.record(self.header)?;
                 &nothing
             }
             Some(acknowledged) => {
@@ -145,13 +138,13 @@ impl Session<'_> {
                 acknowledged
             }
         };
-        let mut report = SendReport::new(self.header, journal.path(), record.run().enqueued);
+        let mut report = SendReport::new(self.header, journal.path.clone(), record.run().enqueued);
         (report.channel, report.excluded) = (self.checked.channel, self.checked.excluded);
         let started = ports.clock.monotonic();
         let mut input = HashingReader { input, hash: Sha256::new() };
         let queue = QueueUrl::new(self.header.queue.as_str());
         let rows = InputRows::new(self.file, self.format, &mut input)
-            .map_err(|fault| self.changed(journal.path(), Some(fault)))?;
+            .map_err(|fault| self.changed(journal.path.clone(), Some(fault)))?;
         let mut batches = Batches {
             session: self,
             rows,
@@ -175,7 +168,7 @@ impl Session<'_> {
         }
         report.seconds = ports.clock.monotonic().saturating_since(started).as_secs_f64();
         if let Some(fault) = fault {
-            return Err(self.changed(journal.path(), Some(fault)));
+            return Err(self.changed(journal.path.clone(), Some(fault)));
         }
         if report.ended == RunEnd::Done {
             // The hash must cover the whole input before it is compared with that of the first
@@ -183,7 +176,7 @@ impl Session<'_> {
             let rest = io::copy(&mut input, &mut io::sink());
             rest.map_err(|source| SendError::Input { file: self.file.to_owned(), source })?;
             if hex(&input.hash.finalize()) != self.checked.sha256 {
-                return Err(self.changed(journal.path(), None));
+                return Err(self.changed(journal.path.clone(), None));
             }
             let at = EpochMillis::from(ports.clock.wall());
             journal.record(&JournalRecord::Ended { at })?;
@@ -197,16 +190,9 @@ impl Session<'_> {
 
     /// Sends batches until all are sent, `stop` is ready, a cancel comes, or one fails permanently, and then waits
     /// for the batches in flight. Returns the fault of a row that has become invalid since the first pass.
-    async fn enqueue(
+    async fn enqueue<Q: Queues, C: Clock, E: Entropy, P: SendProgress, S: Store>(
         &self,
-        deliverer: &Deliverer<
-            '_,
-            impl Queues,
-            impl Clock,
-            impl Entropy,
-            impl SendProgress,
-            impl Store,
-        >,
+        deliverer: &Deliverer<'_, Q, C, E, P, S>,
         batches: &mut Batches<'_>,
         log: &mut RunLog<'_, '_, impl Write, impl Ledger + Runs>,
         stop: impl Future<Output = ()>,

@@ -3,7 +3,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use clap::Args;
 use tokio::sync::oneshot;
 
-use super::{CommandEnd, CommandError, Shell};
+use super::{CommandEnd, CommandError, CommandResult, Shell};
 use crate::page::Tone;
 
 /// The option that answers a confirmation beforehand.
@@ -19,7 +19,7 @@ pub(crate) async fn stop_unless_confirmed(
     ask: ConfirmArgs,
     shell: &Shell,
     question: &str,
-) -> Result<Option<CommandEnd>, CommandError> {
+) -> CommandResult<Option<CommandEnd>> {
     if ask.yes {
         return Ok(None);
     }

@@ -48,12 +48,12 @@ pub fn log_events(is_json: bool) {
 }
 
 /// Opens a file that the user names.
-pub(crate) fn open_file(path: &Path) -> Result<File, CommandError> {
+pub(crate) fn open_file(path: &Path) -> CommandResult<File> {
     File::open(path).map_err(CommandError::of_file(path, "cannot be read"))
 }
 
 /// The text of a file that the user names.
-pub fn text_file(path: &Path) -> Result<String, CommandError> {
+pub fn text_file(path: &Path) -> CommandResult<String> {
     read_text(&path.display().to_string(), open_file(path)?)
         .map_err(|fault| CommandError::Input(fault.to_string()))
 }
@@ -85,6 +85,9 @@ impl CommandEnd {
     }
 }
 
+/// The result of a command, or of a step of one; without `T` it is how the command ended.
+pub type CommandResult<T = CommandEnd> = Result<T, CommandError>;
+
 /// The surroundings of a command: its output, and the interrupts it may wait for.
 #[derive(Debug)]
 pub struct Shell {
@@ -104,7 +107,7 @@ impl Shell {
     ///
     /// # Errors
     /// [`CommandError::Terminal`].
-    pub fn show(&self, report: &(impl Serialize + View)) -> Result<(), CommandError> {
+    pub fn show(&self, report: &(impl Serialize + View)) -> CommandResult<()> {
         self.output.show(report).map_err(CommandError::Terminal)
     }
 
@@ -112,7 +115,7 @@ impl Shell {
     ///
     /// # Errors
     /// [`CommandError::Terminal`].
-    pub fn done(&self, report: &(impl Serialize + View)) -> Result<CommandEnd, CommandError> {
+    pub fn done(&self, report: &(impl Serialize + View)) -> CommandResult {
         self.show(report).map(|()| CommandEnd::Done)
     }
 

@@ -32,7 +32,7 @@ use tidegate_delivery::ports::{PortError, QueueDepth};
 
 use crate::history;
 use crate::redact::AddressVisibility;
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandResult, Shell};
 use crate::stack::OnStack;
 use crate::suggest::SuggestedCommand;
 
@@ -442,7 +442,7 @@ pub struct StatusArgs {
     pub(crate) on: OnStack,
 }
 
-pub(crate) async fn run(args: &StatusArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &StatusArgs, shell: &Shell) -> CommandResult {
     let stack = args.on.stack.open().await?;
     let facts = facts(&stack, shell.output.addresses(), 5).await?;
     shell.done(&Status::of(&facts))

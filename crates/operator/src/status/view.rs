@@ -46,9 +46,7 @@ impl Status {
     /// The stack in a few fields. Whether it sends is said where that is `known`: the figures are of this moment.
     pub(crate) fn summary(&self, known: bool) -> Vec<(&'static str, Span)> {
         let mut fields = Vec::new();
-        if known {
-            fields.push(("sending", self.sending()));
-        }
+        fields.extend(known.then(|| ("sending", self.sending())));
         fields.push(("quota", self.quota.line()));
         let Words { unit, limit, .. } = self.quota.words;
         fields.push(("waiting", Span::from(self.waiting.in_words())));
@@ -60,17 +58,14 @@ impl Status {
             );
             fields.push((limit, Span::from(text)));
         }
-        if let Some(dollars) = self.quota.spend_limit {
-            fields.push((limit, Span::from(format!("${} a month", count(dollars)))));
-        }
+        let spend = |dollars| (limit, Span::from(format!("${} a month", count(dollars))));
+        fields.extend(self.quota.spend_limit.map(spend));
         let closed = self.limits.iter().filter(|limit| limit.closed);
         let closed: Vec<&str> = closed.map(LimitStatus::name).collect();
         if !closed.is_empty() {
             fields.push(("limits closed", Span::new(Tone::Warning, closed.join(", "))));
         }
-        if let Some(text) = self.level.in_words() {
-            fields.push(("level", Span::new(Tone::Warning, text)));
-        }
+        fields.extend(self.level.in_words().map(|text| ("level", Span::new(Tone::Warning, text))));
         if let Some(since) = self.level.growing_since {
             let text = format!("since {}: more comes than the quota lets go", time(since));
             fields.push(("backlog grows", Span::new(Tone::Warning, text)));

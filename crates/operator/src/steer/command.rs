@@ -8,7 +8,7 @@ use tidegate_core::rate::Rate;
 use tidegate_delivery::ports::Clock as _;
 
 use super::{Author, SteerAction, SteerError, SteerReport, steer};
-use crate::shell::{CommandEnd, CommandError, ConfirmArgs, Shell, stop_unless_confirmed};
+use crate::shell::{CommandError, CommandResult, ConfirmArgs, Shell, stop_unless_confirmed};
 use crate::stack::OnStack;
 use crate::status::{self, Status};
 
@@ -134,20 +134,20 @@ pub struct RateArgs {
     pub(crate) on: OnStack,
 }
 
-pub(crate) async fn pause(args: &PauseArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn pause(args: &PauseArgs, shell: &Shell) -> CommandResult {
     let stack = args.on.stack.open().await?;
     let until = args.length.map(|length| EpochMillis::from(stack.clock().wall() + length));
     let action = SteerAction::Pause { campaign: args.campaign.clone(), until };
     change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
-pub(crate) async fn resume(args: &ResumeArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn resume(args: &ResumeArgs, shell: &Shell) -> CommandResult {
     let stack = args.on.stack.open().await?;
     let action = SteerAction::Resume { campaign: args.campaign.clone() };
     change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
-pub(crate) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn lift(args: &LiftArgs, shell: &Shell) -> CommandResult {
     let stack = args.on.stack.open().await?;
     let of = args.campaign.as_deref().unwrap_or("all sending");
     let question = format!("Lift the hold {} of {of}?", args.hold);
@@ -158,7 +158,7 @@ pub(crate) async fn lift(args: &LiftArgs, shell: &Shell) -> Result<CommandEnd, C
     change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
-pub(crate) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn weights(args: &WeightsArgs, shell: &Shell) -> CommandResult {
     let stack = args.on.stack.open().await?;
     let action = if args.reset {
         SteerAction::ResetWeights
@@ -171,7 +171,7 @@ pub(crate) async fn weights(args: &WeightsArgs, shell: &Shell) -> Result<Command
     change(&stack, &action, args.author.author(&stack).await, shell).await
 }
 
-pub(crate) async fn rate(args: &RateArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn rate(args: &RateArgs, shell: &Shell) -> CommandResult {
     let stack = args.on.stack.open().await?;
     if args.cap.is_none() && !args.uncap {
         let facts = status::facts(&stack, shell.output.addresses(), 0).await?;
@@ -207,7 +207,7 @@ pub(crate) async fn change(
     action: &SteerAction,
     author: Author,
     shell: &Shell,
-) -> Result<CommandEnd, CommandError> {
+) -> CommandResult {
     let steered = steered(stack, action, &author).await?;
     shell.done(&steered)
 }
@@ -217,7 +217,7 @@ pub(crate) async fn steered(
     stack: &Stack,
     action: &SteerAction,
     author: &Author,
-) -> Result<SteerReport, CommandError> {
+) -> CommandResult<SteerReport> {
     let (_, campaigns) = stack.standing().await?;
     let deployed = (&*campaigns, &stack.poller.limits);
     let steered = steer(action, author, deployed, &stack.ledger(), &stack.clock()).await;
@@ -251,7 +251,7 @@ fn weight(text: &str) -> Result<GivenWeight, String> {
     Ok(GivenWeight { campaign: name.to_owned(), weight: weight.ok_or(allowed)? })
 }
 
-fn given_weights(given: &[GivenWeight]) -> Result<SteerAction, CommandError> {
+fn given_weights(given: &[GivenWeight]) -> CommandResult<SteerAction> {
     let weights: BTreeMap<String, u32> =
         given.iter().map(|given| (given.campaign.clone(), given.weight)).collect();
     if weights.len() < given.len() {

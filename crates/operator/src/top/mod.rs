@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::page::{Page, Span, TextTable, Tone, bar};
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandEnd, CommandError, CommandResult, Shell};
 use crate::stack::OnStack;
 use crate::status::{CampaignRow, CampaignStatus, LiveStatus, StackFacts, Status, facts};
 
@@ -48,7 +48,7 @@ pub struct TopArgs {
     pub(crate) on: OnStack,
 }
 
-pub(crate) async fn run(args: &TopArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &TopArgs, shell: &Shell) -> CommandResult {
     let stack = args.on.stack.open().await?;
     let facts = facts(&stack, shell.output.addresses(), 5).await?;
     if args.once || shell.output.is_json() {

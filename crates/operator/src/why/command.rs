@@ -19,7 +19,7 @@ use crate::dead::LetterSnapshot;
 use crate::dead::command::read;
 use crate::results::{ResultsError, RunJournal, journals_in};
 use crate::send::{JournalHeader, in_words};
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandEnd, CommandError, CommandResult, Shell};
 use crate::stack::OnStack;
 use crate::status::{StackFacts, facts};
 use crate::suppression;
@@ -58,7 +58,7 @@ pub struct WhyArgs {
     pub(crate) on: OnStack,
 }
 
-pub(crate) async fn run(args: &WhyArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &WhyArgs, shell: &Shell) -> CommandResult {
     let asked = MailQuery::new(&args.id, args.campaign.clone())
         .map_err(|error| CommandError::Refused(Box::new(error)))?;
     let stack = args.on.stack.open().await?;
@@ -85,7 +85,7 @@ struct StackReading<'a> {
 }
 
 impl StackReading<'_> {
-    async fn of_mail(&self, asked: MailQuery) -> Result<Explanation, CommandError> {
+    async fn of_mail(&self, asked: MailQuery) -> CommandResult<Explanation> {
         let ledger = self.stack.ledger();
         let identities = identities(&asked, &self.status);
         let facts = gather(asked, self.status.clone(), &self.reading, &ledger).await?;
@@ -100,11 +100,7 @@ impl StackReading<'_> {
         })
     }
 
-    async fn of_address(
-        &self,
-        args: &WhyArgs,
-        shell: &Shell,
-    ) -> Result<AddressReport, CommandError> {
+    async fn of_address(&self, args: &WhyArgs, shell: &Shell) -> CommandResult<AddressReport> {
         let address = args.id.as_str();
         let suppressed = match self.stack.poller.rules.channel {
             Channel::Email => self.suppressed(address).await?,
@@ -173,7 +169,7 @@ impl StackReading<'_> {
     }
 
     /// The address's entries on the suppression lists that count for the campaigns, and for express mail.
-    async fn suppressed(&self, address: &str) -> Result<Vec<SuppressedAddress>, CommandError> {
+    async fn suppressed(&self, address: &str) -> CommandResult<Vec<SuppressedAddress>> {
         let of_campaigns = self.status.campaigns.iter().map(|campaign| campaign.tenant.as_deref());
         let tenants: BTreeSet<Option<&str>> = of_campaigns.chain([None]).collect();
         let mut found = Vec::new();

@@ -40,7 +40,7 @@ pub async fn find(
     control: &Control,
 ) -> Result<Option<MailInStore>, PortError> {
     let campaigns: Vec<String> = identities.iter().filter_map(Identity::campaign).collect();
-    let objects = stored(store).await?.0.into_iter().map(|(name, _)| name);
+    let objects = stored(store, Waits::ALL).await?.0.into_iter().map(|(name, _)| name);
     let mut drafts = BTreeMap::new();
     for object in objects.filter(|name| campaigns.contains(&name.campaign)).take(SEARCHED) {
         let Some((bytes, _)) = store.get(&object.to_string()).await? else { continue };

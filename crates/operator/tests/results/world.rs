@@ -147,7 +147,12 @@ impl World {
             header: &header,
             journalled: None,
             recipients: None,
-            limits: SendLimits::default(),
+            limits: SendLimits {
+                parallel: 8,
+                max_backlog: Some(100_000),
+                even_if_deferred: false,
+                max_wait: None,
+            },
         };
         let ports = tidegate_operator::send::SendPorts {
             queues: &self.queues,

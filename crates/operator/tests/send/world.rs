@@ -128,7 +128,12 @@ impl World {
             store: MemoryStore::default().with_faults(&faults),
             faults,
             queue,
-            limits: SendLimits { parallel: 3, ..SendLimits::default() },
+            limits: SendLimits {
+                parallel: 3,
+                max_backlog: Some(100_000),
+                even_if_deferred: false,
+                max_wait: None,
+            },
             ledger: MemoryLedger::default(),
             host: "laptop",
             wish: KnownList::Refuse,

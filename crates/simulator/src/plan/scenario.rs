@@ -130,11 +130,6 @@ impl Scenario {
         self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(load.mails))
     }
 
-    pub fn recipients(&self) -> u64 {
-        let of = |load: &CampaignLoad| load.mails.saturating_mul(u64::from(load.recipients));
-        self.campaigns.iter().fold(0, |sum, load| sum.saturating_add(of(load)))
-    }
-
     /// Whether a hold without an end stops all sending, so that no forecast is needed.
     pub fn is_held_for_good(&self) -> bool {
         self.control.holds.named().any(|(_, hold)| hold.until.is_none())

@@ -367,7 +367,7 @@ impl SimulationState {
             campaign.last = at.or(campaign.last);
         }
         self.unchanged_since = end;
-        let open = self.take_open();
+        let open = std::mem::take(&mut self.open);
         if let Some(last) = self.records.last_mut().filter(|_| skip.rest.is_none()) {
             for open in &open {
                 last.add(open, 1.0);

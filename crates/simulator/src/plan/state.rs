@@ -15,10 +15,9 @@ use tidegate_delivery::ports::{Outgoing, QueueUrl};
 use super::gate::Gates;
 use super::record::{MailState, Sum, WindowRecord};
 use super::scenario::{DomainShare, PlanError, Scenario, domain_of};
-use crate::mail::{BodyForm, ProducedMail, produced};
+use crate::mail::{BodyForm, ProducedMail};
 use crate::settings::{EXPRESS, MERGE, limit_queue, url};
-use crate::world::PollerRun;
-use crate::world::World;
+use crate::world::{PollerRun, World};
 
 /// The pollers of a window have reported this many windows later.
 const REPORTED_AFTER: u64 = 3;
@@ -62,7 +61,8 @@ pub(super) struct SimulationState {
     places: BTreeMap<String, usize>,
     /// Records of finished windows and skips, in order of time.
     pub(super) records: Vec<WindowRecord>,
-    open: VecDeque<WindowRecord>,
+    /// Those of the windows that are not closed.
+    pub(super) open: VecDeque<WindowRecord>,
     pub(super) start: Timestamp,
     /// The window that contains the start; it has number 0.
     pub(super) first_window: Window,
@@ -108,10 +108,6 @@ impl SimulationState {
         Window::containing(world.universe.now()).saturating_since(self.first_window)
     }
 
-    pub(super) fn reported_windows(&self, world: &World) -> u64 {
-        self.now(world).saturating_sub(REPORTED_AFTER)
-    }
-
     /// Adds all events until now to the records of their windows.
     pub(super) fn observe(&mut self, world: &World, scenario: &Scenario) {
         let now = self.now(world);
@@ -120,18 +116,18 @@ impl SimulationState {
         let struck = scenario.faults.iter().enumerate();
         let faults = struck.filter(|(_, fault)| fault.strikes_at(after));
         let faults = faults.fold(0, |bits, (index, _)| bits | 1 << index.min(63));
-        {
-            let record = self.at(now);
-            (record.states, record.faults) = (states, faults);
-        }
+        let record = self.at(now);
+        (record.states, record.faults) = (states, faults);
         self.arrivals(world);
         let starts: Vec<PollerRun> = world.poller_runs().drain(..).collect();
-        world.forget_schedule_reports();
+        // A long run does not keep them in memory.
+        world.schedule_reports.borrow_mut().clear();
+        world.minute_reports.borrow_mut().clear();
         for started in &starts {
             self.started(started, scenario.quota);
         }
         self.calls(world, now);
-        self.close(self.reported_windows(world));
+        self.close(now.saturating_sub(REPORTED_AFTER));
     }
 
     fn arrivals(&mut self, world: &World) {
@@ -225,11 +221,6 @@ impl SimulationState {
         self.close(end);
     }
 
-    /// The records of the windows that are not closed.
-    pub(super) fn take_open(&mut self) -> VecDeque<WindowRecord> {
-        std::mem::take(&mut self.open)
-    }
-
     /// Of each campaign whether it has mail that was not fed yet.
     fn waiting(&self, world: &World) -> Vec<bool> {
         let has_mail = |campaign: &CampaignRun| {
@@ -295,7 +286,7 @@ impl SimulationState {
                 (*due, *enqueued) = (*due - 1.0, *enqueued + 1);
                 let mail =
                     ProducedMail { body, ..ProducedMail::new(format!("express-{enqueued}")) };
-                mails.push(produced(mail.body()));
+                mails.push(Outgoing::new(mail.body()));
             }
             world.put_raw(EXPRESS, &mails).await?;
         }
@@ -343,7 +334,7 @@ impl CampaignRun {
             domain: domain_of(&self.domains, n),
             ..self.mail.clone()
         };
-        numbers.map(|n| produced(mail(n).body())).collect()
+        numbers.map(|n| Outgoing::new(mail(n).body())).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_fakes::{Fault, Operation, Rule};
 
-use super::super::mail::produced;
+use super::super::mail::{MailVariation as _, produced};
 use super::super::{BodyForm, FEEDBACK, ProducedMail, World, WorldSettings, unkind_queues};
 use super::Chaos;
 use super::draw::Draw;

@@ -19,7 +19,7 @@ use tidegate_delivery::ports::{Outgoing, Standing};
 use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
 use tidegate_simulator::LateStarts;
 
-use super::mail::produced;
+use super::mail::{MailVariation as _, produced};
 use super::{EXPRESS, ProducedMail, World, WorldSettings, rate};
 use draw::Draw;
 use extras::Extras;

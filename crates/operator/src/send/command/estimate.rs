@@ -10,7 +10,7 @@ use tidegate_simulator::plan::{CampaignLoad, Forecast, ForecastOptions};
 
 use super::args::SendArgs;
 use crate::plan::forecasts;
-use crate::shell::{CommandError, Shell};
+use crate::shell::{CommandResult, Shell};
 
 /// One run: for the announcement of an end its range is not needed.
 const OPTIONS: ForecastOptions = ForecastOptions { seeds: 1, every_window: false };
@@ -27,7 +27,7 @@ pub(super) async fn estimated(
     checked: &InputSummary,
     enqueued: u64,
     shell: &Shell,
-) -> Result<Option<Estimate>, CommandError> {
+) -> CommandResult<Option<Estimate>> {
     let mut scenario = crate::plan::scenario_of(facts);
     let (name, mails) = (draft.campaign.clone(), checked.slots_after(enqueued));
     scenario.add(&CampaignLoad { name, weight: 0, mails, recipients: 1 });

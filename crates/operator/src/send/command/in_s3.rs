@@ -9,13 +9,10 @@ use tidegate_core::store::Location;
 
 use super::SendArgs;
 use crate::page::Tone;
-use crate::shell::{CommandError, Shell};
+use crate::shell::{CommandError, CommandResult, Shell};
 
 /// The options with the file that has the list; `None` if they name no list in S3.
-pub(super) async fn fetched(
-    args: &SendArgs,
-    shell: &Shell,
-) -> Result<Option<SendArgs>, CommandError> {
+pub(super) async fn fetched(args: &SendArgs, shell: &Shell) -> CommandResult<Option<SendArgs>> {
     let Some(url) = args.file.to_str().filter(|file| file.starts_with("s3://")) else {
         return Ok(None);
     };

@@ -28,7 +28,7 @@ use crate::suppression::suppressed;
 pub use args::SendArgs;
 use tidegate_adapters::aws::SystemEntropy;
 use tidegate_adapters::aws::stack::Stack;
-use tidegate_core::channel::{Channel, MessageRules};
+use tidegate_core::channel::MessageRules;
 use tidegate_core::config::Campaign;
 use tidegate_core::deduplication::Deduplication;
 use tidegate_core::email::{AllowedSenders, Priority};
@@ -41,9 +41,11 @@ use tidegate_delivery::ports::{
 };
 
 use crate::doctor::clock::aws_time;
-use crate::shell::{CommandEnd, CommandError, Shell, open_file, stop_unless_confirmed};
+use crate::shell::{
+    CommandEnd, CommandError, CommandResult, Shell, open_file, stop_unless_confirmed,
+};
 use estimate::estimated;
-pub(crate) use prepare::addresses;
+pub(crate) use prepare::{addresses, read_sources};
 pub(crate) use progress::MailProgressBar;
 use rest::Rest;
 
@@ -59,7 +61,7 @@ struct PreparedRun {
     wanted: Run,
 }
 
-pub(crate) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, CommandError> {
+pub(crate) async fn run(args: &SendArgs, shell: &Shell) -> CommandResult {
     let fetched = in_s3::fetched(args, shell).await?;
     let args = fetched.as_ref().unwrap_or(args);
     let channel = texts::channel(args)?;
@@ -67,7 +69,12 @@ pub(crate) async fn run(args: &SendArgs, shell: &Shell) -> Result<CommandEnd, Co
     prepare::open(&args.file)?;
     let mut recipients = prepare::recipients(&args.input)?;
     if args.no_stack {
-        return without_stack(args, channel, sources, &recipients, shell);
+        let rules = MessageRules { channel, ..AllowedSenders::everyone().into() };
+        let draft = prepare::draft(args, "campaign", "run", sources, rules)?;
+        let (checked, preview) = checked(args, &draft, &recipients, shell)?;
+        let preview = args.run.preview.map(|_| preview);
+        let input = Some(InputReport { file: args.file.display().to_string(), checked });
+        return shell.done(&PreviewReport { preview, dry_run: None, input, rest: None });
     }
     let stack = args.on.stack.open().await?;
     texts::check(args, &stack.name, stack.poller.rules.channel)?;
@@ -112,7 +119,7 @@ async fn send_to(
     recipients: RecipientFilter,
     rest: Option<Rest>,
     shell: &Shell,
-) -> Result<CommandEnd, CommandError> {
+) -> CommandResult {
     let Destination { stack, facts, campaign, .. } = to;
     let rules = stack.poller.rules.clone();
     let draft = prepare::draft(args, &campaign.name, &to.run, sources.clone(), rules)?;
@@ -177,7 +184,7 @@ fn prepared(
     draft: CampaignDraft,
     recipients: RecipientFilter,
     shell: &Shell,
-) -> Result<PreparedRun, CommandError> {
+) -> CommandResult<PreparedRun> {
     let (checked, preview) = checked(args, &draft, &recipients, shell)?;
     if args.run.again.is_some() {
         check_resend(&checked, ids_kept(&to.stack)).map_err(not_admitted)?;
@@ -198,22 +205,6 @@ fn prepared(
     Ok(PreparedRun { file, draft, recipients, checked, preview, header, wanted })
 }
 
-/// Checks the input alone.
-fn without_stack(
-    args: &SendArgs,
-    channel: Channel,
-    sources: Vec<(TemplatePart, TemplateSource)>,
-    recipients: &RecipientFilter,
-    shell: &Shell,
-) -> Result<CommandEnd, CommandError> {
-    let rules = MessageRules { channel, ..AllowedSenders::everyone().into() };
-    let draft = prepare::draft(args, "campaign", "run", sources, rules)?;
-    let (checked, preview) = checked(args, &draft, recipients, shell)?;
-    let preview = args.run.preview.map(|_| preview);
-    let input = Some(InputReport { file: args.file.display().to_string(), checked });
-    shell.done(&PreviewReport { preview, dry_run: None, input, rest: None })
-}
-
 /// Sends test messages instead of the campaign.
 async fn test(
     args: &SendArgs,
@@ -222,7 +213,7 @@ async fn test(
     stack: &Stack,
     campaign: &Campaign,
     shell: &Shell,
-) -> Result<CommandEnd, CommandError> {
+) -> CommandResult {
     let express = stack.express();
     let is_express = express.is_some();
     if !is_express {
@@ -249,18 +240,14 @@ pub(crate) async fn suppressed_of(
     tenant: Option<&str>,
     stack: &Stack,
     shell: &Shell,
-) -> Result<BTreeMap<String, SuppressedAddress>, CommandError> {
+) -> CommandResult<BTreeMap<String, SuppressedAddress>> {
     let list = stack.clients().suppression_list(tenant).await?;
     let bar = MailProgressBar::counting(shell.output, "addresses of SES's suppression list read");
     Ok(suppressed(&list, &stack.clock(), |more| bar.add(more)).await?)
 }
 
 /// Has SES render its template with the first row. SES accepts mail that it cannot render, and then drops it.
-async fn try_template(
-    args: &SendArgs,
-    draft: &CampaignDraft,
-    stack: &Stack,
-) -> Result<(), CommandError> {
+async fn try_template(args: &SendArgs, draft: &CampaignDraft, stack: &Stack) -> CommandResult<()> {
     let file = args.file.display().to_string();
     let input = BufReader::new(prepare::open(&args.file)?);
     let rows = InputRows::new(&file, prepare::format(args), input).ok();
@@ -282,7 +269,7 @@ fn checked(
     draft: &CampaignDraft,
     recipients: &RecipientFilter,
     shell: &Shell,
-) -> Result<(InputSummary, Preview), CommandError> {
+) -> CommandResult<(InputSummary, Preview)> {
     let output = &shell.output;
     let file = args.file.display().to_string();
     let input = BufReader::new(prepare::open(&args.file)?);
@@ -319,7 +306,7 @@ fn checked(
 }
 
 /// The rows that the run's journal holds now; none if there is none.
-fn journalled(journal: &Path, prepared: &PreparedRun) -> Result<Option<RowRanges>, CommandError> {
+fn journalled(journal: &Path, prepared: &PreparedRun) -> CommandResult<Option<RowRanges>> {
     let shown = journal.display().to_string();
     let contents = match std::fs::File::open(journal) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => JournalContents::default(),
@@ -348,7 +335,7 @@ async fn enqueue(
     prepared: PreparedRun,
     journal: &Path,
     shell: &Shell,
-) -> Result<SendReport, CommandError> {
+) -> CommandResult<SendReport> {
     let (mut writer, contents) =
         JournalWriter::open(journal).map_err(|error| refused(error.into()))?;
     let shown = journal.display().to_string();

@@ -17,29 +17,40 @@ use tidegate_core::runs::RunInput;
 use tidegate_delivery::ports::Clock as _;
 
 use super::args::{FormatOption, InputArgs, MailArgs, SendArgs};
-use crate::shell::{CommandError, open_file, text_file};
+use crate::shell::{CommandError, CommandResult, open_file, text_file};
 
-/// The templates that the options name, read.
-pub(super) fn sources(
-    args: &MailArgs,
-    channel: Channel,
-) -> Result<Vec<(TemplatePart, TemplateSource)>, CommandError> {
-    let mut sources = Vec::new();
-    for (part, path) in [(TemplatePart::Html, &args.template), (TemplatePart::Text, &args.text)] {
+/// Templates, each of a part of the message.
+pub(crate) type Sources = Vec<(TemplatePart, TemplateSource)>;
+
+/// The templates of the bodies, read, and the others as they are given.
+pub(crate) fn read_sources<'a>(
+    html: Option<&Path>,
+    text: Option<&Path>,
+    others: impl IntoIterator<Item = (TemplatePart, &'a Option<String>)>,
+) -> CommandResult<Sources> {
+    let mut sources = Sources::new();
+    for (part, path) in [(TemplatePart::Html, html), (TemplatePart::Text, text)] {
         if let Some(path) = path {
             let text = text_file(path)?;
             sources.push((part, TemplateSource::new(path.display().to_string(), text)));
         }
     }
-    for (part, text) in [
-        (TemplatePart::Subject, &args.subject),
-        (TemplatePart::UnsubscribeUrl, &args.list_unsubscribe),
-        (TemplatePart::UnsubscribeMailto, &args.unsubscribe_mailto),
-    ] {
+    for (part, text) in others {
         if let Some(text) = text {
             sources.push((part, TemplateSource::new(part.option(), text)));
         }
     }
+    Ok(sources)
+}
+
+/// The templates that the options name, read.
+pub(super) fn sources(args: &MailArgs, channel: Channel) -> CommandResult<Sources> {
+    let others = [
+        (TemplatePart::Subject, &args.subject),
+        (TemplatePart::UnsubscribeUrl, &args.list_unsubscribe),
+        (TemplatePart::UnsubscribeMailto, &args.unsubscribe_mailto),
+    ];
+    let mut sources = read_sources(args.template.as_deref(), args.text.as_deref(), others)?;
     if args.template_name.is_none() && (channel == Channel::Email || args.text.is_none()) {
         complete(&mut sources)?;
     }
@@ -47,7 +58,7 @@ pub(super) fn sources(
 }
 
 /// A body, and a subject: the HTML's title where none was given.
-fn complete(sources: &mut Vec<(TemplatePart, TemplateSource)>) -> Result<(), CommandError> {
+fn complete(sources: &mut Sources) -> CommandResult<()> {
     let has =
         |part| sources.iter().any(|(named, _): &(TemplatePart, TemplateSource)| *named == part);
     if !has(TemplatePart::Html) && !has(TemplatePart::Text) {
@@ -67,7 +78,7 @@ fn complete(sources: &mut Vec<(TemplatePart, TemplateSource)>) -> Result<(), Com
 }
 
 /// Opens the input, which is read several times: so it must be a file.
-pub(super) fn open(path: &Path) -> Result<File, CommandError> {
+pub(super) fn open(path: &Path) -> CommandResult<File> {
     if path.as_os_str() == "-" {
         let said = "-: the input is read twice, and again to go on after an interruption; allowed is \
                     a file: write it to one first";
@@ -83,7 +94,7 @@ pub(super) fn open(path: &Path) -> Result<File, CommandError> {
 }
 
 /// The recipients that `--exclude` and `--only` leave; those of `--exclude-suppressed` are not read here.
-pub(super) fn recipients(args: &InputArgs) -> Result<RecipientFilter, CommandError> {
+pub(super) fn recipients(args: &InputArgs) -> CommandResult<RecipientFilter> {
     let only = args.only.as_ref().map(|path| addresses(std::slice::from_ref(path)));
     let (exclude, only) = (addresses(&args.exclude)?, only.transpose()?);
     if let Some(fault) = only.iter().chain([&exclude]).find_map(|list| list.faults().first()) {
@@ -92,7 +103,7 @@ pub(super) fn recipients(args: &InputArgs) -> Result<RecipientFilter, CommandErr
     Ok(RecipientFilter { exclude, only, ..RecipientFilter::default() })
 }
 
-pub(crate) fn addresses(files: &[PathBuf]) -> Result<AddressList, CommandError> {
+pub(crate) fn addresses(files: &[PathBuf]) -> CommandResult<AddressList> {
     let mut list = AddressList::default();
     for path in files {
         let read = list.read(&path.display().to_string(), open(path)?);
@@ -102,7 +113,7 @@ pub(crate) fn addresses(files: &[PathBuf]) -> Result<AddressList, CommandError> 
 }
 
 /// Writes the refused rows to the file of `--skip-invalid`.
-pub(super) fn write_refused(args: &SendArgs, rows: &str) -> Result<(), CommandError> {
+pub(super) fn write_refused(args: &SendArgs, rows: &str) -> CommandResult<()> {
     let Some(path) = &args.input.skip_invalid else { return Ok(()) };
     if *path == args.file {
         let said = "--skip-invalid: allowed is another file than the list";
@@ -135,7 +146,7 @@ fn stem(path: &Path) -> String {
 }
 
 /// The campaign of `--campaign`, else the one with the name of the file.
-pub(super) fn campaign(args: &SendArgs, campaigns: &[Campaign]) -> Result<Campaign, CommandError> {
+pub(super) fn campaign(args: &SendArgs, campaigns: &[Campaign]) -> CommandResult<Campaign> {
     let asked = args.campaign.clone().unwrap_or_else(|| stem(&args.file));
     if let Some(campaign) = campaigns.iter().find(|campaign| campaign.name == asked) {
         return Ok(campaign.clone());
@@ -179,9 +190,9 @@ pub(super) fn draft(
     args: &SendArgs,
     campaign: &str,
     run: &str,
-    sources: Vec<(TemplatePart, TemplateSource)>,
+    sources: Sources,
     rules: MessageRules,
-) -> Result<CampaignDraft, CommandError> {
+) -> CommandResult<CampaignDraft> {
     let templates = Templates::compile(sources, &args.mail.allow).map_err(|faults| {
         let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
         CommandError::Input(faults.join("\n"))
@@ -296,7 +307,7 @@ mod tests {
         Program::try_parse_from(words).unwrap().send
     }
 
-    fn said<T: std::fmt::Debug>(result: Result<T, CommandError>) -> (u8, String) {
+    fn said<T: std::fmt::Debug>(result: CommandResult<T>) -> (u8, String) {
         let error = result.unwrap_err();
         (error.exit_code(), error.to_string())
     }

@@ -21,7 +21,7 @@ use super::args::SendArgs;
 use super::prepare;
 use crate::cancel;
 use crate::dead::command::{MOST_LETTERS, act, read};
-use crate::shell::{CommandEnd, CommandError, Shell};
+use crate::shell::{CommandEnd, CommandError, CommandResult, Shell};
 
 /// The rest of a run.
 pub(super) struct Rest {
@@ -42,7 +42,7 @@ pub(super) async fn of(
     known: &[StoredRun],
     stack: &Stack,
     shell: &Shell,
-) -> Result<Option<Rest>, CommandError> {
+) -> CommandResult<Option<Rest>> {
     let key = RunKey { campaign: campaign.name.clone(), name: name.to_owned() };
     let control = stack.standing().await?.0.control;
     let now = EpochMillis::from(stack.clock().wall());
@@ -80,7 +80,7 @@ fn add_list(
     run: &Run,
     args: &SendArgs,
     channel: Channel,
-) -> Result<(), CommandError> {
+) -> CommandResult<()> {
     let is_own = |path: &Path| {
         let found = prepare::open(path).ok().and_then(|file| fingerprint_of(file).ok());
         found.is_some_and(|found| found == run.input.list)
@@ -121,7 +121,7 @@ impl Rest {
         author: Author,
         stack: &Stack,
         shell: &Shell,
-    ) -> Result<CommandEnd, CommandError> {
+    ) -> CommandResult {
         record_rest(&stack.ledger(), &self.key, run)
             .await
             .map_err(|error| CommandError::Unfinished(error.into()))?;

@@ -4,7 +4,7 @@ use crate::send::{Templates, TextDraft};
 use tidegate_core::channel::Channel;
 
 use super::args::{SendArgs, TextArgs};
-use crate::shell::CommandError;
+use crate::shell::{CommandError, CommandResult};
 
 impl TextArgs {
     pub(super) fn draft(&self, templates: Templates) -> TextDraft {
@@ -37,7 +37,7 @@ fn option_of_mail(args: &SendArgs) -> Option<&'static str> {
 ///
 /// # Errors
 /// Options of both.
-pub(super) fn channel(args: &SendArgs) -> Result<Channel, CommandError> {
+pub(super) fn channel(args: &SendArgs) -> CommandResult<Channel> {
     match (option_of_mail(args), args.texts.given()) {
         (Some(of_mail), Some(of_text)) => Err(CommandError::Input(format!(
             "{of_mail} belongs to e-mail and {of_text} to text messages: allowed is one of them"
@@ -49,7 +49,7 @@ pub(super) fn channel(args: &SendArgs) -> Result<Channel, CommandError> {
 }
 
 /// Refuses mails for a stack of text messages, text messages for a stack of e-mail, and what text messages cannot have.
-pub(super) fn check(args: &SendArgs, stack: &str, sends: Channel) -> Result<(), CommandError> {
+pub(super) fn check(args: &SendArgs, stack: &str, sends: Channel) -> CommandResult<()> {
     let said = match (sends, channel(args)?) {
         (Channel::Sms, Channel::Email) => {
             let of_mail = option_of_mail(args).unwrap_or("a mail");

@@ -12,10 +12,10 @@ use super::args::SendArgs;
 use super::{Destination, PreparedRun, not_admitted, prepare};
 use crate::page::Tone;
 use crate::send::{Upload, UploadError, UploadReport, admitted, baseline};
-use crate::shell::{CommandError, Shell};
+use crate::shell::{CommandError, CommandResult, Shell};
 
 /// The store that takes the rows; `None` without the option.
-pub(super) fn store(args: &SendArgs, stack: &Stack) -> Result<Option<S3Store>, CommandError> {
+pub(super) fn store(args: &SendArgs, stack: &Stack) -> CommandResult<Option<S3Store>> {
     if !args.run.upload {
         return Ok(None);
     }
@@ -35,7 +35,7 @@ pub(super) async fn run(
     prepared: PreparedRun,
     store: &S3Store,
     shell: &Shell,
-) -> Result<UploadReport, CommandError> {
+) -> CommandResult<UploadReport> {
     let (queues, ledger, clock) = (stack.queues(), stack.ledger(), stack.clock());
     let own: Vec<QueueUrl> = campaign.queues().map(|(_, url)| QueueUrl::new(url)).collect();
     let shared = stack.shared_queues();

@@ -23,7 +23,7 @@ fn writer(memory: &mut Vec<u8>) -> JournalWriter<&mut Vec<u8>> {
 /// A journal of `batches`, and where each of its records ends.
 fn written(batches: &[Vec<u64>], ended: bool) -> (Vec<u8>, Vec<usize>) {
     let mut memory = Vec::new();
-    writer(&mut memory).begin(&header()).unwrap();
+    writer(&mut memory).record(&header()).unwrap();
     let mut ends = vec![memory.len()];
     for batch in batches {
         let ids: Vec<(u64, String)> = batch.iter().map(|row| (*row, format!("id-{row}"))).collect();
@@ -71,7 +71,7 @@ proptest! {
         // What is appended after the cut is read back as well: the torn end is no part of it.
         let mut memory = bytes[..usize::try_from(contents.whole).unwrap()].to_vec();
         if contents.header.is_none() {
-            writer(&mut memory).begin(&header()).unwrap();
+            writer(&mut memory).record(&header()).unwrap();
         }
         let rest = (1..=40).filter(|row| !contents.acknowledged.contains(*row));
         let rest = AcknowledgedRows::of(header().at, rest.map(|row| (row, "x")));
