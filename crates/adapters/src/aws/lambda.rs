@@ -85,9 +85,12 @@ impl Waker {
     /// is logged and otherwise without effect: the scheduler finds the mail by itself, later.
     pub async fn wake(&self) {
         let now = self.clock.monotonic();
-        let before = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(now);
-        if before.is_some_and(|before| now.saturating_since(before) < AGAIN) {
-            return;
+        {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            if last.is_some_and(|last| now.saturating_since(last) < AGAIN) {
+                return;
+            }
+            *last = Some(now);
         }
         let mut pauses = (0..4).map(|tried| FIRST_PAUSE * 2_u32.pow(tried));
         while let Err(error) = self.scheduler.wake().await {

@@ -179,7 +179,9 @@ impl FailedLogins {
         self.0.retain(|_, delayed| now < delayed.next + FORGOTTEN_AFTER);
         let mut delayed = self.0.remove(&address).unwrap_or(LoginDelay { failures: 0, next: now });
         if self.0.len() >= MOST_ADDRESSES {
-            self.0.pop_first();
+            let fewest = self.0.iter().min_by_key(|(_, delayed)| delayed.failures);
+            let fewest = fewest.map(|(address, _)| *address);
+            fewest.map(|fewest| self.0.remove(&fewest));
         }
         delayed.failures = delayed.failures.saturating_add(1);
         delayed.next = delayed.next.max(now + delay(delayed.failures));
@@ -231,6 +233,28 @@ mod tests {
         let all = &keys.0["RELAYALL"];
         assert!(all.campaigns.is_none() && all.senders.allows("any@example.net"));
         assert!(news.is_bound() && !all.is_bound());
+    }
+
+    #[test]
+    fn a_pair_for_some_campaigns_or_for_some_senders_alone_makes_no_other_calls() {
+        for bound in [r#""campaigns": ["news"]"#, r#""senders": ["*@example.org"]"#] {
+            let file = format!(r#"{{"A1": {{"secret": "correct-horse-battery", {bound}}}}}"#);
+            assert!(KeyPairs::read(&file).unwrap().0["A1"].is_bound(), "{bound}");
+        }
+    }
+
+    /// Regression: the lowest address was forgotten, however often it had failed.
+    #[test]
+    fn where_there_are_too_many_addresses_the_one_that_failed_least_is_forgotten() {
+        let (mut logins, now) = (FailedLogins::default(), Instant::now());
+        for _ in 0..3 {
+            logins.checked(address(0), false, now);
+        }
+        for other in 1..=u32::try_from(MOST_ADDRESSES).unwrap() + 1 {
+            logins.checked(address(other << 8), false, now);
+        }
+        assert_eq!(logins.0.len(), MOST_ADDRESSES);
+        assert!(logins.wait(address(0), now) > Some(Duration::ZERO));
     }
 
     #[test]
