@@ -200,7 +200,7 @@ dist-checksums: need-dist
 BESIDE_EACH_OTHER := --no-print-directory --output-sync=target BESIDE=yes --jobs=3
 test: ## Everything that CI checks
 	$(MAKE) $(BESIDE_EACH_OTHER) of-rust of-others
-	$(MAKE) $(BESIDE_EACH_OTHER) of-campaigns of-computing of-end-to-end of-package of-programs of-console of-units of-guide
+	$(MAKE) $(BESIDE_EACH_OTHER) of-campaigns of-computing of-end-to-end of-package of-programs of-console of-units of-guide of-planted
 
 # Not every container allows the kernel's idle class.
 WHEN_IDLE = $(if $(shell chrt --idle 0 true 2>/dev/null && echo yes),chrt --idle 0,nice -n 19)
@@ -209,7 +209,8 @@ of-others: ; $(MAKE) BESIDE= need-reference need-redis need-promtool need-aws ne
 of-computing: ; $(WHEN_IDLE) $(MAKE) BESIDE= test-simulation
 of-end-to-end: | of-campaigns
 of-package of-programs of-console of-units of-guide: | of-end-to-end
-of-campaigns of-end-to-end of-package of-programs of-console of-units of-guide: ; $(MAKE) BESIDE= $(@:of-%=test-%)
+of-planted: | of-package of-programs of-console of-units of-guide
+of-campaigns of-end-to-end of-package of-programs of-console of-units of-guide of-planted: ; $(MAKE) BESIDE= $(@:of-%=test-%)
 
 lint: need-rust need-python need-deny ## Format, names and cycles, licences and sources of the dependencies, clippy without a warning
 	for workspace in . tests/fuzz; do cargo fmt --manifest-path $$workspace/Cargo.toml --all --check; done
@@ -307,6 +308,9 @@ test-console: need-local need-browser-tests need-chromium test-binaries ## The c
 
 bench-page: need-local need-browser-tests need-chromium test-binaries ## The console's page: a frame with 2, 20 and 200 campaigns, and the first paint
 	$(BROWSER) PARTS=frames node --test --test-reporter=spec console.test.js
+
+test-planted: need-rust ## Plants five faults into a copy of the source: a test must find each (PLANTED=--all, or the names of patches)
+	python3 -B tests/planted/run.py $(PLANTED)
 
 # 1,500 of them are in `make test`.
 seeds: need-rust ## Runs worlds and faults drawn from seeds (SEEDS=100000 of them, or SEEDS=100001..200000)

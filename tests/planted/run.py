@@ -1,8 +1,8 @@
 """Plants faults into a copy of the source, one at a time, and runs the test that must find each.
 
-    python3 tests/planted/run.py                       all of them
-    python3 tests/planted/run.py slot-used-twice.patch these
-    python3 tests/planted/run.py --sample 5 --seed 7   five that are drawn
+    python3 tests/planted/run.py                       five that are drawn
+    python3 tests/planted/run.py --all
+    python3 tests/planted/run.py slot-used-twice.patch
 
 Each NAME.patch begins with two lines: what the fault is and does, and the test that finds it, as `PACKAGE | TEST` for a unit test or
 `PACKAGE:TARGET | TEST` for an integration test. Ends with 1 if a fault is not found, or a patch does not apply or compile.
@@ -23,6 +23,7 @@ ROOT = HERE.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 # A place that stays, so that the next run compiles only what has changed. The dependencies are those of the other tests.
 COPY = TARGET / "planted"
+SAMPLE = 5
 HEADER = re.compile(r"# FAULT: (?P<fault>.+)\n# found by: (?P<package>[\w-]+)(?::(?P<target>\w+))? \| (?P<test>[\w:]+)\n")
 
 
@@ -94,13 +95,13 @@ def plant(fault: Fault) -> Outcome:
 def main() -> int:
     parser = argparse.ArgumentParser("planted", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME.patch", help="these alone")
-    parser.add_argument("--sample", type=int, metavar="N", help="so many, drawn")
+    parser.add_argument("--all", action="store_true", help="all of them")
     parser.add_argument("--seed", default=time.strftime("%Y-%m-%d"), help="of the drawing [the date: %(default)s]")
     options = parser.parse_args()
     faults = [read(path) for path in sorted(HERE.glob("*.patch")) if not options.names or path.name in options.names]
-    if options.sample is not None:
-        print(f"planted: {options.sample} of {len(faults)} faults, drawn with --seed {options.seed}", flush=True)
-        faults = random.Random(options.seed).sample(faults, options.sample)  # noqa: S311
+    if not options.names and not options.all:
+        print(f"planted: {SAMPLE} of {len(faults)} faults, drawn with --seed {options.seed}", flush=True)
+        faults = random.Random(options.seed).sample(faults, SAMPLE)  # noqa: S311
     copy_source()
     missed = 0
     # Those of one package after another compile less.

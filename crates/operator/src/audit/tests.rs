@@ -122,6 +122,16 @@ async fn a_second_above_the_bound_is_found_also_across_two_windows() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_single_recipient_above_the_bound_is_found() {
+    let found = found(|records| {
+        let mut more = records[30].sends[20];
+        more.identity += 1;
+        records[30].sends.push(more);
+    });
+    assert_eq!(found.await, [RATE]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_mail_of_several_recipients_has_its_own_bound() {
     assert!(found(|records| records[30].sends[5].recipients = 2).await.is_empty());
     let two = |records: &mut Vec<AuditRecord>| {

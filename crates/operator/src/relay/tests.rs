@@ -288,6 +288,31 @@ async fn a_template_s_numbers_and_each_mail_of_a_bulk_go_as_they_were_given() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_mail_of_a_bulk_has_an_id_of_its_own_which_a_retry_has_again() {
+    let ((), messages) = open()
+        .serve(async |router: Router| {
+            let to = |to: &str| json!({"Destination": {"ToAddresses": [to]}});
+            let bulk = json!({
+                "FromEmailAddress": "news@example.org",
+                "DefaultContent": {"Template": {"TemplateName": "t", "TemplateData": "{}"}},
+                "BulkEmailEntries": [to("a@example.com"), to("b@example.com"), to("a@example.com")],
+            });
+            for _ in 0..2 {
+                let request = Request::post("/v2/email/outbound-bulk-emails");
+                let request = request.header("amz-sdk-invocation-id", "call-1");
+                let (status, answer) =
+                    call(&router, request.body(bulk.to_string().into()).unwrap()).await;
+                assert_eq!((status, answer.matches("SUCCESS").count()), (StatusCode::OK, 3));
+            }
+        })
+        .await;
+    let ids = messages["news"].iter().map(|message| message["id"].as_str().unwrap());
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    ids.for_each(|id| *times.entry(id).or_default() += 1);
+    assert_eq!(times.into_values().collect::<Vec<_>>(), [2, 2, 2]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn version_one_and_its_quota_are_answered_in_xml() {
     let ((sent, quota, unknown), messages) = open()
         .serve(async |router: Router| {
@@ -529,6 +554,31 @@ async fn a_key_pair_sends_only_to_its_campaigns_from_its_senders_and_nobody_send
     assert!(unsigned.is_client_error());
     assert_eq!(told, [true, false, false]);
     assert_eq!(messages["orders"].len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_users_with_one_message_id_send_two_mails() {
+    let keys =
+        r#"{"SHOP": {"secret": "0123456789abcdef"}, "CLUB": {"secret": "fedcba9876543210"}}"#;
+    let world = World::new(Some(keys), AllowedSenders::everyone());
+    let relay = Arc::clone(&world.relay);
+    let ((), messages) = world
+        .serve(async |_: Router| {
+            let relay = relay;
+            for user in ["SHOP", "CLUB"] {
+                let mail = SmtpMail {
+                    user: Some(user.to_owned()),
+                    from: "news@example.org".to_owned(),
+                    to: vec!["a@example.com".to_owned()],
+                    data: "From: news@example.org\r\nMessage-ID: <1@example.org>\r\n\r\nText.\r\n"
+                        .into(),
+                };
+                assert!(Submit::submit(&*relay, mail).await.is_ok(), "{user}");
+            }
+        })
+        .await;
+    assert_eq!(messages["news"].len(), 2);
+    assert_ne!(messages["news"][0]["id"], messages["news"][1]["id"]);
 }
 
 #[tokio::test(start_paused = true)]

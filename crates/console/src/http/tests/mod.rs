@@ -26,6 +26,14 @@ fn access(listen: &str, tokens: Option<&str>) -> Access {
     }
 }
 
+#[test]
+fn a_trusted_proxy_is_known_in_its_ipv6_form_too() {
+    let proxy = |ip: &str| ip.parse().unwrap();
+    let access = Access { trusted_proxies: vec![proxy("10.0.0.1")], ..access("[::]:80", None) };
+    assert!(access.is_trusted(proxy("::ffff:10.0.0.1")) && access.is_trusted(proxy("10.0.0.1")));
+    assert!(!access.is_trusted(proxy("::ffff:10.0.0.2")));
+}
+
 fn about() -> About {
     About {
         stack: "simulated".to_owned(),
