@@ -94,6 +94,21 @@ async fn a_mail_of_more_recipients_than_the_quota_takes_the_windows_it_is_owed()
     }
 }
 
+/// Windows have 10 or 11 slots, so that mails of 11 fit some windows only. One that owed a slot was started at its window's
+/// last, and the second before it could hold another mail of 11.
+#[tokio::test(start_paused = true)]
+async fn large_mails_that_fit_some_windows_only_add_no_more_than_one_of_them_to_a_second() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(10.5, merge));
+        world.put("big", &mails("big", 1_200, &[11, 1])).await;
+        world.put("small", &mails("small", 120, &[1])).await;
+        world.run(150).await;
+        assert_eq!((world.lost(), world.audited()), (Vec::new(), Vec::new()), "merge {merge}");
+        let worst = measure::worst_second(&world.ses.arrivals());
+        assert!(worst <= 11 + 10, "merge {merge}: {worst} in one second");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_mail_whose_windows_cannot_be_had_is_left_until_they_can() {
     for merge in MODES {

@@ -114,11 +114,6 @@ impl RateMargin {
         Self((self.0 << times.min(DOUBLINGS)).min(self.0.max(DOUBLED_TO)))
     }
 
-    /// The margins that may be in force where this one is configured.
-    pub fn possible(self) -> impl Iterator<Item = Self> {
-        (0..=DOUBLINGS).map(move |times| self.doubled(times))
-    }
-
     /// The longest time after its slot at which a send may start: g/2 × 1 s, in nanoseconds.
     pub const fn lateness(self) -> u64 {
         self.0 * (SECOND / MILLION) / 2

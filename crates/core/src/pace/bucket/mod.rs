@@ -20,9 +20,9 @@
 //! network after the take.
 //!
 //! A mail with r recipients takes a *block*, which is granted as a whole or not at all. It may use the
-//! r − 1 periods before it if they are unused (a pacer starts the mail at the last of its slots). It
+//! r − 1 periods before it if they are unused. It
 //! may also move the bucket into debt; otherwise it would be refused for ever if r periods are never
-//! free at once. Within a half-open second, the blocks between the first and the last (r₁ and rₙ
+//! free at once, as with a pacer that starts a mail at the first of its slots. Within a half-open second, the blocks between the first and the last (r₁ and rₙ
 //! recipients), and one recipient of the first, pay in full. So there are at most
 //! ⌈q⌉ + (r₁ − 1) + (rₙ − 1) recipients in it: [`Terms::most_in_a_second`].
 //!

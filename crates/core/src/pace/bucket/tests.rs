@@ -143,7 +143,7 @@ proptest! {
     }
 
     /// A single pacer on the slot grid is never refused, even if each send is as late as the grid
-    /// allows, with mails of any size that start at the last of their slots.
+    /// allows, with mails of any size that start at the first of their slots.
     #[test]
     fn a_pacer_alone_is_never_refused(
         rate in 1.0_f64..400.0, rate_margin in 0.005_f64..=0.5,
@@ -153,9 +153,9 @@ proptest! {
         let terms = Terms::of(Pace { rate, rate_margin });
         let (mut slot, mut full_at) = (0, 0);
         for (recipients, late) in mails {
-            slot += recipients;
             // The slots are one period of the bucket apart, which is a whole number of microseconds.
             let now = 1_795_000_000_000_000 + slot * terms.period + terms.tolerance * late / 1_000;
+            slot += recipients;
             let demand = Demand { terms, wanted: recipients, least: recipients };
             match take(&[(full_at, demand)], now) {
                 Decision::Granted(count, after) => {

@@ -24,12 +24,15 @@ use crate::timestamp::Timestamp;
 
 pub use waiting::{Line, Waiting, WaitingMails, WindowLeft};
 
-/// A message, and the slots it spends: as many as it has recipients, up to and including `slot`.
+/// A message, and the slots it spends: as many as it has recipients, from `slot` on.
+///
+/// It starts at the first of them. Started at the last, a mail that has more recipients than its window has slots would have
+/// to start early, and the second before it could hold another large mail too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquired<T> {
     /// The message that got the slots.
     pub message: Waiting<T>,
-    /// The number of the slot at which the send starts: the last of its slots.
+    /// The number of the slot at which the send starts: the first of its slots.
     pub slot: u64,
 }
 
@@ -163,7 +166,8 @@ pub struct Limiter<T> {
     /// Slots that express mail has taken from the floor and must give back; negative if campaigns have
     /// taken slots of express mail.
     floor_owed: i64,
-    placed: Option<Acquired<T>>,
+    /// A message with more recipients than the window has slots.
+    oversize: Option<Waiting<T>>,
     skipped: u64,
     unused: u64,
 }
@@ -183,7 +187,7 @@ impl<T: Copy> Limiter<T> {
             debts: vec![0; campaigns],
             floor: Floor::default(),
             floor_owed: 0,
-            placed: None,
+            oversize: None,
             skipped: 0,
             unused: 0,
         }
@@ -210,24 +214,17 @@ impl<T: Copy> Limiter<T> {
         }
     }
 
+    /// Adds a message that has more recipients than the window has slots. It goes before all others, and acquires all slots
+    /// that are left; the caller has claimed the missing ones from the following windows.
+    pub const fn wait_oversize(&mut self, message: Waiting<T>) {
+        self.oversize = Some(message);
+    }
+
     /// Decides what the caller does at `now`, with the messages that `gates` admit.
     ///
     /// A slot is never caught up nor shifted: if `now` is past its latest start, the slot is lost.
     pub fn next(&mut self, now: Timestamp, gates: &mut impl Gates<T>) -> NextSend<T> {
         loop {
-            if let Some(placed) = self.placed {
-                if now < self.grid.at(placed.slot) {
-                    return NextSend::At(self.grid.at(placed.slot));
-                }
-                self.placed = None;
-                if now <= self.grid.latest(placed.slot) {
-                    return NextSend::Start(placed);
-                }
-                // The caller came too late: these slots are lost, and the message waits for later ones.
-                self.skipped += u64::from(placed.message.recipients);
-                self.wait(placed.message);
-                continue;
-            }
             if self.cursor >= self.end {
                 return NextSend::Over;
             }
@@ -240,51 +237,25 @@ impl<T: Copy> Limiter<T> {
             }
             match self.choose(gates) {
                 Some(message) => {
-                    self.place(message);
-                    // The send starts at the last of its slots, one before the new cursor.
-                    gates.take(message.ticket, self.cursor - 1);
+                    let slot = self.cursor;
+                    self.spend(message);
+                    gates.take(message.ticket, slot);
+                    return NextSend::Start(Acquired { message, slot });
                 }
                 None => return NextSend::Idle(self.grid.latest(self.cursor)),
             }
         }
     }
 
-    /// Acquires all slots that the window has left for `message`, which has more recipients than the
-    /// window has slots. The send starts at the last of them; the caller claims the missing slots from
-    /// the following windows. Returns the number of slots acquired: 0 if none is left, the gate does
-    /// not admit the message, or another message is placed.
-    pub fn acquire_all(
-        &mut self,
-        message: Waiting<T>,
-        now: Timestamp,
-        gates: &mut impl Gates<T>,
-    ) -> u64 {
-        while self.cursor < self.end && now > self.grid.latest(self.cursor) {
-            self.pass(gates);
-        }
-        let left = self.slots_left();
-        if left > 0 && self.placed.is_none() && gates.admits(message.ticket, self.end - 1) {
-            gates.take(message.ticket, self.end - 1);
-            self.cursor = self.end;
-            self.placed = Some(Acquired { message, slot: self.end - 1 });
-            return left;
-        }
-        0
-    }
-
-    /// Gives out no more slots. A message that was placed and not started waits again.
-    pub fn stop(&mut self) {
-        if let Some(placed) = self.placed.take() {
-            self.wait(placed.message);
-        }
+    /// Gives out no more slots.
+    pub const fn stop(&mut self) {
         self.end = self.cursor;
     }
 
     /// Removes and returns all messages that wait.
     pub fn drain(&mut self) -> Vec<Waiting<T>> {
-        let placed = self.placed.take().map(|placed| placed.message);
         let lanes = self.lanes.iter_mut().chain([&mut self.express]).chain(&mut self.limited.lanes);
-        placed.into_iter().chain(lanes.flat_map(WaitingLane::take_all)).collect()
+        self.oversize.take().into_iter().chain(lanes.flat_map(WaitingLane::take_all)).collect()
     }
 
     /// The number of slots that can still be acquired.
@@ -309,20 +280,24 @@ impl<T: Copy> Limiter<T> {
 
     /// Whether a message waits that fits the slots left, so that only its gate keeps it.
     pub fn waits_for_a_gate(&self) -> bool {
+        self.anyone_fits(|_| true)
+    }
+
+    fn anyone_fits(&self, may: impl Fn(&Waiting<T>) -> bool) -> bool {
         let left = self.slots_left();
-        self.all_lanes().any(|lane| lane.fits(left, |_| true))
+        left > 0 && self.oversize.as_ref().is_some_and(&may)
+            || self.all_lanes().any(|lane| lane.fits(left, &may))
     }
 
-    /// The number of recipients of all messages that wait or are placed.
+    /// The number of recipients of all messages that wait.
     pub fn recipients_waiting(&self) -> u64 {
-        let placed = self.recipients_placed(|_| true);
-        self.all_lanes().map(WaitingLane::recipients).sum::<u64>() + placed
+        self.all_lanes().map(WaitingLane::recipients).sum::<u64>() + self.oversize_of(|_| true)
     }
 
-    /// The recipients of the message that is placed, if it is of such a line.
-    fn recipients_placed(&self, is_of: impl Fn(Line) -> bool) -> u64 {
-        let placed = self.placed.filter(|placed| is_of(placed.message.line));
-        placed.map_or(0, |placed| u64::from(placed.message.recipients))
+    /// The recipients of the oversize message, if it is of such a line.
+    fn oversize_of(&self, is_of: impl Fn(Line) -> bool) -> u64 {
+        let oversize = self.oversize.filter(|message| is_of(message.line));
+        oversize.map_or(0, |message| u64::from(message.recipients))
     }
 
     fn all_lanes(&self) -> impl Iterator<Item = &WaitingLane<T>> {
@@ -331,9 +306,8 @@ impl<T: Copy> Limiter<T> {
 
     /// Skips the slot at the cursor, and counts it as skipped or unused.
     fn pass(&mut self, gates: &impl Gates<T>) {
-        let (left, may) = (self.slots_left(), may(gates, self.cursor));
-        let anyone_fits = self.all_lanes().any(|lane| lane.fits(left, &may));
-        let counter = if anyone_fits { &mut self.skipped } else { &mut self.unused };
+        let fits = self.anyone_fits(may(gates, self.cursor));
+        let counter = if fits { &mut self.skipped } else { &mut self.unused };
         *counter += 1;
         self.cursor += 1;
     }
@@ -341,6 +315,9 @@ impl<T: Copy> Limiter<T> {
     /// Takes the message that gets the slot at the cursor, in the order that the module describes.
     fn choose(&mut self, gates: &impl Gates<T>) -> Option<Waiting<T>> {
         let (left, may) = (self.slots_left(), may(gates, self.cursor));
+        if let Some(message) = self.oversize.take_if(|message| may(message)) {
+            return Some(message);
+        }
         if !self.is_floor()
             && let Some(message) = self.express.take(left, &may)
         {
@@ -359,7 +336,7 @@ impl<T: Copy> Limiter<T> {
     /// has to give back a slot.
     ///
     /// A mail with several recipients also takes the slots after its first one, and these may belong to
-    /// others: [`Self::place`] counts these as debts. Example: A and B own slots in turn. A mail of A
+    /// others: [`Self::spend`] counts these as debts. Example: A and B own slots in turn. A mail of A
     /// with 3 recipients takes slots 0 to 2, of which slot 1 is B's, so A owes one slot. B takes its
     /// slot 3. Slot 4 is A's, but A gives it to B. After six slots (5 is B's) both have three
     /// recipients.
@@ -399,10 +376,10 @@ impl<T: Copy> Limiter<T> {
             .or_else(|| (0..self.lanes.len()).find(|index| fits(index)))
     }
 
-    /// Gives `message` the next slots, as many as it has recipients, and notes the slots it takes from
+    /// Spends the next slots for `message`, as many as it has recipients, and notes those that it takes from
     /// others.
-    fn place(&mut self, message: Waiting<T>) {
-        let count = u64::from(message.recipients.max(1));
+    fn spend(&mut self, message: Waiting<T>) {
+        let count = u64::from(message.recipients.max(1)).min(self.slots_left());
         if let Line::Campaign(index) = message.line {
             let left = self.slots_left();
             let of_others = (1..count).map(|k| self.cycle.owner(self.cursor + k)).filter(|owner| {
@@ -416,7 +393,6 @@ impl<T: Copy> Limiter<T> {
         }
         self.note_floor(message.line, self.cursor..self.cursor + count);
         self.cursor += count;
-        self.placed = Some(Acquired { message, slot: self.cursor - 1 });
     }
 
     /// This limiter with an express floor.
@@ -436,16 +412,15 @@ impl<T: Copy> Limiter<T> {
         self.express.mails()
     }
 
-    /// The number of recipients of express mail that waits or is placed.
+    /// The number of recipients of express mail that waits.
     pub fn express_waiting(&self) -> u64 {
-        self.express.recipients() + self.recipients_placed(|line| line == Line::Express)
+        self.express.recipients() + self.oversize_of(|line| line == Line::Express)
     }
 
-    /// The number of recipients of campaigns' mail that waits or is placed, without mail from limit
-    /// queues.
+    /// The number of recipients of campaigns' mail that waits, without mail from limit queues.
     pub fn campaigns_waiting(&self) -> u64 {
-        let placed = self.recipients_placed(|line| matches!(line, Line::Campaign(_)));
-        self.lanes.iter().map(WaitingLane::recipients).sum::<u64>() + placed
+        let oversize = self.oversize_of(|line| matches!(line, Line::Campaign(_)));
+        self.lanes.iter().map(WaitingLane::recipients).sum::<u64>() + oversize
     }
 
     /// Whether campaigns' mail goes first at the cursor: at a floor slot, but first the side that is
@@ -497,10 +472,9 @@ impl<T: Copy> Limiter<T> {
     }
 }
 
-/// A predicate: whether `gates` admit a message if its first slot is `cursor`. The send starts at its
-/// last.
+/// A predicate: whether `gates` admit a message at slot `cursor`.
 fn may<T: Copy>(gates: &impl Gates<T>, cursor: u64) -> impl Fn(&Waiting<T>) -> bool {
-    move |message| gates.admits(message.ticket, cursor + u64::from(message.recipients.max(1)) - 1)
+    move |message| gates.admits(message.ticket, cursor)
 }
 
 fn by_priority<'a, T: Copy + 'a>(lanes: impl Iterator<Item = &'a WaitingLane<T>>) -> [u64; 4] {

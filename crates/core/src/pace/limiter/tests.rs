@@ -71,15 +71,15 @@ fn express_goes_before_every_campaign_whatever_the_priority() {
 }
 
 #[test]
-fn the_largest_waiting_mail_is_placed_first_and_starts_at_its_last_slot() {
+fn the_largest_waiting_mail_goes_first_and_starts_at_its_first_slot() {
     let mut limiter = limiter(14.0, &[1]);
     let first = limiter.cursor;
     limiter.wait(normal(0, 0, 1));
     limiter.wait(normal(1, 0, 10));
     let started = run(&mut limiter);
     assert_eq!(tickets(&started), [1, 0]);
-    assert_eq!(started[0].1.slot, first + 9);
-    assert_eq!(started[0].0, limiter.grid.at(first + 9));
+    assert_eq!([started[0].1.slot, started[1].1.slot], [first, first + 10]);
+    assert_eq!(started[0].0, limiter.grid.at(first));
 }
 
 #[test]
@@ -123,14 +123,15 @@ fn a_message_that_arrives_within_the_lateness_still_gets_the_slot() {
 }
 
 #[test]
-fn a_mail_larger_than_the_window_takes_all_its_slots_and_starts_at_the_last() {
+fn a_mail_larger_than_the_window_goes_before_all_others_and_takes_all_slots() {
     let mut limiter = limiter(2.0, &[1]);
-    let last = limiter.end - 1;
-    let left = limiter.slots_left();
-    assert_eq!(limiter.acquire_all(normal(0, 0, 50), WINDOW.opens(), &mut Open), left);
-    assert_eq!(limiter.slots_left(), 0);
+    let first = limiter.cursor;
+    limiter.wait(normal(1, 0, 1));
+    limiter.wait_oversize(normal(0, 0, 50));
+    assert_eq!(limiter.recipients_waiting(), 51);
     let started = run(&mut limiter);
-    assert_eq!(started[0].1.slot, last);
+    assert_eq!((tickets(&started), started[0].1.slot), (vec![0], first));
+    assert_eq!((limiter.slots_left(), limiter.drain().len()), (0, 1));
 }
 
 #[test]
@@ -138,10 +139,11 @@ fn stopping_gives_out_no_more_and_loses_nothing() {
     let mut limiter = limiter(14.0, &[1]);
     limiter.wait(normal(0, 0, 5));
     limiter.wait(normal(1, 0, 1));
-    assert!(matches!(limiter.next(limiter.grid.at(limiter.cursor), &mut Open), NextSend::At(_)));
+    limiter.wait_oversize(normal(2, 0, 50));
+    assert!(matches!(limiter.next(WINDOW.opens(), &mut Open), NextSend::At(_)));
     limiter.stop();
     assert_eq!(limiter.next(WINDOW.opens(), &mut Open), NextSend::Over);
-    assert_eq!(limiter.drain().len(), 2);
+    assert_eq!(limiter.drain().len(), 3);
 }
 
 proptest! {
@@ -174,7 +176,7 @@ proptest! {
         let spent: u64 = started.iter().map(|(_, a)| u64::from(a.message.recipients)).sum();
         prop_assert_eq!(spent + limiter.state().unused, slots);
         for pair in started.windows(2) {
-            prop_assert!(pair[0].1.slot + u64::from(pair[1].1.message.recipients) <= pair[1].1.slot);
+            prop_assert!(pair[0].1.slot + u64::from(pair[0].1.message.recipients) <= pair[1].1.slot);
         }
         // No message that is left would have fitted into the unused slots.
         let left = limiter.drain();

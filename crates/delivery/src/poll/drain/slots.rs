@@ -122,15 +122,16 @@ impl<'a> Slots<'a> {
         waiting(self.messages.len(), message)
     }
 
-    /// Gives the oversize mail all slots that are left here if its further windows are claimed (`advanced`).
-    /// Returns it if it gets none.
-    pub(super) fn advanced(&mut self, advanced: bool, now: Timestamp) -> Option<Box<Message>> {
+    /// Lets the oversize mail wait for all slots that are left here if its further windows are claimed (`advanced`), or else
+    /// returns it.
+    pub(super) fn advanced(&mut self, advanced: bool) -> Option<Box<Message>> {
         let ticket = self.oversize.take()?;
+        if !advanced {
+            return self.take(ticket);
+        }
         let message = self.messages.get(ticket).and_then(Option::as_deref)?;
-        let waiting = waiting(ticket, message);
-        let mut gates = LimitedSlots { limits: self.limits, messages: &self.messages };
-        let got = advanced && self.limiter.acquire_all(waiting, now, &mut gates) > 0;
-        if got { None } else { self.take(ticket) }
+        self.limiter.wait_oversize(waiting(ticket, message));
+        None
     }
 
     /// All mail that got no slot.

@@ -354,7 +354,7 @@ impl<'a, E: Environment> Drain<'a, E> {
     /// Notes whether the following windows were claimed for the oversize mail: it takes all slots that are
     /// left here, or is left to its queue.
     fn advanced(&mut self, advanced: bool) {
-        if let Some(message) = self.slots.advanced(advanced, self.ctx.now()) {
+        if let Some(message) = self.slots.advanced(advanced) {
             self.leave(&message);
         }
     }
