@@ -10,7 +10,7 @@ use tidegate_core::control::{Control, Hold, HoldReason};
 use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::FailureKind;
-use tidegate_fakes::{Counting, Fault, Latency, Operation, Rule};
+use tidegate_fakes::{Counting, Fault, Latency, Operation, Rule, failures};
 use tidegate_tests::simulation::{ProducedMail, World, WorldSettings, measure, rate};
 
 use crate::MS;
@@ -177,6 +177,25 @@ async fn windows_without_slots_and_those_of_a_mail_with_many_recipients_are_not_
     let owed = world.reports().iter().filter(|report| report.end == End::Owed).count();
     assert!(owed > 20 && world.accepted().len() == 1, "{owed} windows owed");
     assert_eq!(world.counted(Counter::WindowsMissed), 0);
+}
+
+/// Refusals lower the rate, and so move the slots: below one a second other windows have none than at the quota.
+#[tokio::test(start_paused = true)]
+async fn at_a_lowered_rate_every_window_with_a_slot_is_served_or_missed() {
+    let world = filled(WorldSettings::new(1.0, true), 600).await;
+    let throttled = Rule::new(Fault::Before(failures::rate_exceeded())).on(Operation::Mail);
+    world.mail_faults.add(throttled.chance(0.2));
+    world.faults.add(Rule::new(Fault::Nothing).on(Operation::Tick).chance(0.3));
+    let first = world.run(600).await;
+    assert_eq!(world.audited(), Vec::<String>::new());
+    let missed = world.counted(Counter::WindowsMissed);
+    assert!(missed > 5, "{missed}");
+    let slotless = world
+        .reports()
+        .iter()
+        .filter(|of| of.window > first.plus(1))
+        .any(|report| report.end == End::NoSlots);
+    assert!(slotless, "no window was without a slot");
 }
 
 #[tokio::test(start_paused = true)]

@@ -82,11 +82,6 @@ pub(super) async fn claim<E: Environment>(
     }
     // The configured cap holds whatever rate the tick names.
     let rate = config.cap.quota.map_or(tick.quota, |cap| cap.min(tick.quota));
-    let grid = |margin| SlotGrid::new(rate, margin);
-    let has_slots = |margin| !grid(margin).slots_of(tick.window).is_empty();
-    if !config.rate_margin.possible().any(has_slots) {
-        return ended(End::NoSlots);
-    }
     let token = env.entropy.token();
     let (rate_margin, limits) = (config.rate_margin, config.limits.initial.digest());
     let request = ClaimRequest { window: tick.window, quota: rate, rate_margin, limits, token };
@@ -103,7 +98,8 @@ pub(super) async fn claim<E: Environment>(
                 let early = tick.window.opens().saturating_since(now).as_millis();
                 arrival.add(Counter::TicksEarly, u64::try_from(early).unwrap_or(0));
                 let before = standing.previous.map(|previous| previous.window);
-                let grid = grid(standing.factor.margin(config.rate_margin, tick.window));
+                let margin = standing.factor.margin(config.rate_margin, tick.window);
+                let grid = SlotGrid::new(standing.factor.of(rate), margin);
                 let missed = idle::missed(grid, before, tick.window, &standing.looks);
                 arrival.add(Counter::WindowsMissed, missed);
             }
