@@ -2,7 +2,7 @@
 //! each send that began.
 //!
 //! It is a line of JSON for each window, in which a send is a list of about 40 characters. For example,
-//! `[137,2045,0,1,"a",0,7346235518712377405]` is the start of a mail of the first campaign with one recipient, 2,045 µs
+//! `[137,2045,0,1,"a",0,0,7346235518712377405]` is the start of a mail of the first campaign with one recipient, 2,045 µs
 //! after the window's slot 137; SES accepted it, and it came from the merge queue, where it had waited for less than a minute.
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -79,6 +79,8 @@ pub struct SendRecord {
     pub outcome: SendOutcome,
     /// Whole minutes for which it had waited on the merge queue, at most 254; 255 from another queue.
     pub waited_min: u64,
+    /// How often it had returned to its campaign's queue, for a retry, a hold or its time.
+    pub pass: u32,
     /// The first 8 bytes of the SHA-256 of the mail's identity.
     pub identity: u64,
 }
@@ -103,8 +105,10 @@ pub enum SendOutcome {
 /// A list takes half of what an object with names would. One is read as if it were an object.
 impl Serialize for SendRecord {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { slot, after_us, campaign, recipients, outcome, waited_min, identity } = self;
-        (slot, after_us, campaign, recipients, outcome, waited_min, identity).serialize(serializer)
+        let Self { slot, after_us, campaign, recipients, outcome, waited_min, pass, identity } =
+            self;
+        (slot, after_us, campaign, recipients, outcome, waited_min, pass, identity)
+            .serialize(serializer)
     }
 }
 
@@ -158,16 +162,19 @@ mod tests {
             SendOutcome::Possible,
             SendOutcome::Failed,
         ]);
-        let numbers = (any::<u64>(), any::<i64>(), any::<u32>(), any::<u32>());
+        let numbers = (any::<u64>(), any::<i64>(), any::<[u32; 3]>());
         (numbers, outcomes, any::<u64>(), any::<u64>()).prop_map(
-            |((slot, after_us, campaign, recipients), outcome, waited_min, identity)| SendRecord {
-                slot,
-                after_us,
-                campaign,
-                recipients,
-                outcome,
-                waited_min,
-                identity,
+            |((slot, after_us, [campaign, recipients, pass]), outcome, waited_min, identity)| {
+                SendRecord {
+                    slot,
+                    after_us,
+                    campaign,
+                    recipients,
+                    outcome,
+                    waited_min,
+                    pass,
+                    identity,
+                }
             },
         )
     }
@@ -181,6 +188,7 @@ mod tests {
             recipients: 1,
             outcome: SendOutcome::Accepted,
             waited_min: 0,
+            pass: 0,
             identity,
         }
     }

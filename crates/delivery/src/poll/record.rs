@@ -62,6 +62,7 @@ pub(super) fn note<E: Environment>(ctx: &Context<'_, E>, send: &EndedSend) {
             Some(_) => SendOutcome::Failed,
         },
         waited_min: if is_merged { waited.min(254) } else { 255 },
+        pass: message.envelope.pass,
         identity: identity_hash(&message.envelope.identity),
     });
 }

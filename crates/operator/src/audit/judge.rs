@@ -214,12 +214,15 @@ impl Judge {
 
 impl Start<'_> {
     /// A cause that no log shows: a standard queue may deliver twice, and a merge queue takes a copy again after five
-    /// minutes.
+    /// minutes, or once it has returned to its campaign.
     fn unseen_cause(&self, again: &Self) -> Option<&'static str> {
         let put =
             |start: &Self| start.at.saturating_sub(start.send.waited_min.min(255) * 60 * SECOND);
         if self.send.waited_min.max(again.send.waited_min) > 253 {
             return Some("4, 7 or 9: from a standard queue");
+        }
+        if self.send.pass != again.send.pass {
+            return Some("4 or 5: returned to its campaign");
         }
         let is_apart = put(again).abs_diff(put(self)) >= FORGOTTEN_NS;
         is_apart.then_some("4, 6 or 7: fed 5 minutes apart")
