@@ -133,6 +133,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_30_s_after_a_wake_are_not_renewed_by_what_asks_within_them() {
+        let lambda = Fake::once(202, "");
+        let waker = Waker::new(LambdaInvoke::new(&lambda.lambda(), "scheduler"));
+        waker.wake().await;
+        let woken = *waker.last.lock().unwrap();
+        waker.wake().await;
+        assert_eq!((lambda.seen().len(), *waker.last.lock().unwrap()), (1, woken));
+    }
+
+    #[tokio::test]
     async fn a_wake_is_an_event_invoke_that_does_not_come_from_eventbridge() {
         let lambda = Fake::once(202, "");
         LambdaInvoke::new(&lambda.lambda(), "scheduler").wake().await.unwrap();

@@ -29,8 +29,11 @@ use shrink::Parts;
 pub use shrink::{Reduction, shrink};
 pub use tally::Tally;
 
-/// Runs of a minute within which everything must be settled after the storm.
-const MINUTES: usize = 120;
+/// Days within which everything must be settled after the storm. Without a daily quota no time passes between them.
+const DAYS: usize = 12;
+/// Minutes of a day that are run. Deferred mail comes back only after ten minutes in which the level was clear.
+const MINUTES: usize = 10;
+const MINUTES_WITH_DEFERRAL: usize = 25;
 
 /// The recipients' domains, where limits are drawn.
 const DOMAINS: [&str; 4] = ["gmail.com", "a.example", "b.example", "c.example"];
@@ -95,7 +98,8 @@ pub async fn run(seed: u64, reduction: &Reduction) -> Chaos {
     if draw.one_in(3) && !chaos.limits.are_some() {
         chaos.calm = shares(&chaos).await;
     }
-    for minute in 0..MINUTES {
+    let minutes = if chaos.defers { MINUTES_WITH_DEFERRAL } else { MINUTES };
+    for minute in 0..DAYS * minutes {
         let is_refused = |id: &String| chaos.refused.contains(id);
         let unsent = chaos.world.unsent();
         let is_held = !unsent.is_empty()
@@ -107,7 +111,7 @@ pub async fn run(seed: u64, reduction: &Reduction) -> Chaos {
             chaos.limits.report(&chaos.world).await;
             operate(&chaos.world).await;
         }
-        if minute % 10 == 9 && chaos.world.settings.daily_quota.is_some() {
+        if minute % minutes == minutes - 1 && chaos.world.settings.daily_quota.is_some() {
             // The day's quota frees up.
             tokio::time::sleep(Duration::from_hours(24)).await;
         }
