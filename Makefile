@@ -77,8 +77,11 @@ build: need-target-$(ARCH) need-zig ## Builds the two functions for Lambda (ARCH
 	@ls -l $(TARGET_DIR)/lambda/*/bootstrap
 
 # The functions' zips that `make dist` makes, and where the packages are put.
-package: cdk need-reference need-local ## Packs the SAM template and the CDK construct around the functions' zips (FUNCTIONS=dist/functions OUT=dist)
+package: cdk need-reference need-local ## Packs the SAM template, the Terraform module and the CDK construct around the functions' zips (FUNCTIONS=dist/functions OUT=dist)
 	$(LOCAL_PYTHON) -B infra/package/package.py --functions "$(or $(FUNCTIONS),dist/functions)" --out "$(or $(OUT),dist)"
+
+module: need-local ## The Terraform module without the functions, in target/module
+	$(LOCAL_PYTHON) -B infra/package/package.py --module target/module
 
 # ---------------------------------------------------------------------------------- to deploy it
 

@@ -1,7 +1,9 @@
 """Makes the packages that deploy Tidegate without a checkout, from the functions' zips: the SAM template's
-(tidegate-sam-VERSION.zip) and the CDK construct's (tidegate-cdk-VERSION.tgz).
+(tidegate-sam-VERSION.zip), the Terraform module's (tidegate-terraform-VERSION.zip) and the CDK construct's
+(tidegate-cdk-VERSION.tgz).
 
     python3 infra/package/package.py --functions dist/functions --out dist      (it needs PyYAML)
+    python3 infra/package/package.py --module target/module     the module alone, without functions: for `tofu test`
 
 The zips are scheduler-arm64.zip and poller-arm64.zip for e-mail, scheduler-arm64-sms.zip and poller-arm64-sms.zip
 for text messages, and the same for x86_64, each with one file: bootstrap.
@@ -21,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import terraform
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -163,7 +166,11 @@ def templates(version: str, architectures: tuple[str, ...], source_url: str | No
             processor = "" if place == 0 else f"-{architecture}"
             code = {name: f"functions/{name}-{architecture}{suffix}.zip" for name in FUNCTIONS}
             made[f"template{processor}{suffix}.yaml"] = with_code(with_only(sends, "Architecture", architecture), code)
-    return {name: yaml.dump(of, Dumper=Plain, sort_keys=False, allow_unicode=True) for name, of in made.items()}
+    return {name: plain(of) for name, of in made.items()}
+
+
+def plain(template: Template) -> str:
+    return yaml.dump(template, Dumper=Plain, sort_keys=False, allow_unicode=True)
 
 
 def of_channel(template: Template, channel: str) -> Template:
@@ -211,6 +218,42 @@ def with_code(template: Template, code: dict[str, Any]) -> Template:
     for name, of in code.items():
         made["Resources"][f"{name.capitalize()}Function"]["Properties"]["Code"] = of
     return made
+
+
+# The Terraform module: a stack of the template whose code is in a bucket. Its variables and outputs are made of the template's.
+
+MODULE = ROOT / "infra" / "terraform"
+
+
+def terraform_package(version: str, functions: Functions, source_url: str | None, out: Path) -> Path:
+    """Writes tidegate-terraform-VERSION.zip, a folder as the registries want it."""
+    files = {name: text.encode() for name, text in module(version).items()}
+    files |= {f"functions/{name}": path.read_bytes() for name, path in functions.zips().items()}
+    folder = f"terraform-aws-tidegate-{version}"
+    path = out / f"tidegate-terraform-{version}.zip"
+    path.write_bytes(zipped({f"{folder}/{name}": content for name, content in files.items()}, 0o644))
+    return path
+
+
+def module(version: str) -> dict[str, str]:
+    """The module without the functions."""
+    written = sorted(path for path in MODULE.rglob("*") if path.suffix in (".tf", ".hcl", ".md"))
+    files = {str(path.relative_to(MODULE)): path.read_text(encoding="utf-8") for path in written}
+    files |= {name: (ROOT / name).read_text(encoding="utf-8") for name in ("LICENSE", "NOTICE")}
+    files["README.md"] = files["README.md"].replace("VERSION", version)
+    return files | made_of_templates(version)
+
+
+def made_of_templates(version: str) -> dict[str, str]:
+    """The module's files that say what the templates do."""
+    source = terraform.without_secrets(read_template(ROOT / "infra" / "sam" / "template.yaml"))
+    campaign = read_template(ROOT / "infra" / "sam" / "campaign.yaml")
+    made = terraform.files(source, version)
+    for channel, suffix in CHANNELS.items():
+        sends = with_only(of_channel(source, channel), "Channel", channel)
+        made[f"template{suffix}.yaml"] = plain(from_bucket(sends, version, suffix))
+    of_campaign = terraform.files(campaign) | {"template.yaml": plain(campaign)}
+    return made | {f"modules/campaign/{name}": text for name, text in of_campaign.items()}
 
 
 # The CDK construct as an npm package: its JavaScript and types, the functions' zips, and a reference of its API.
@@ -278,8 +321,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("package", description=__doc__, formatter_class=formatter)
     option = parser.add_argument
-    option("--functions", type=Path, required=True, metavar="DIR", help="where the functions' zips are")
-    option("--out", type=Path, required=True, metavar="DIR", help="where the packages are written")
+    option("--functions", type=Path, default="dist/functions", metavar="DIR", help="where the functions' zips are (default dist/functions)")
+    option("--out", type=Path, default="dist", metavar="DIR", help="where the packages are written (default dist)")
+    option("--module", type=Path, metavar="DIR", help="write the Terraform module into this folder, without functions, and nothing else")
     option("--complete", action="store_true", help="for a release: fail unless every processor is there")
     option("--source-url", metavar="URL", help="the repository, such as https://github.com/OWNER/tidegate")
     return parser.parse_args(arguments)
@@ -287,11 +331,16 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> None:
     args = parse(arguments)
+    if args.module:
+        for name, text in module(version()).items():
+            (args.module / name).parent.mkdir(parents=True, exist_ok=True)
+            (args.module / name).write_text(text, encoding="utf-8")
+        return
     try:
         functions = read_functions(args.functions, args.complete)
         args.out.mkdir(parents=True, exist_ok=True)
         given = (version(), functions, args.source_url, args.out)
-        made = [sam_package(*given), npm_package(*given)]
+        made = [sam_package(*given), terraform_package(*given), npm_package(*given)]
     except Refused as refused:
         print(f"package: {refused}", file=sys.stderr)
         sys.exit(2)
