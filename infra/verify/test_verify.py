@@ -93,7 +93,10 @@ class Rehearsal(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, "the mail does not flow")
             time.sleep(0.2)
         os.killpg(started.pid, signal.SIGINT)
-        self.assertNotEqual(started.wait(120), 0)
+        try:
+            self.assertNotEqual(started.wait(300), 0)
+        except subprocess.TimeoutExpired:
+            self.fail(f"the stack is not removed: {self.log.read_text()[-8000:]}")
         self.assertIn("verify: nothing is left", self.log.read_text())
         self.assertFalse((self.folder / "out").exists(), "what was not finished is not reported")
         self.nothing_is_left()
