@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, outside of them")]
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
@@ -189,4 +189,118 @@ fn a_relay_beyond_loopback_or_with_passwords_in_the_clear_is_refused_before_it_l
         let (code, error) = tidegate(&[&local[..], options].concat(), &folder);
         assert!(code == Some(2) && error.contains(said), "{options:?}: {code:?} {error}");
     }
+}
+
+/// What an assistant hears that sends these requests.
+fn assistant(options: &[&str], requests: &[(&str, serde_json::Value)]) -> Vec<serde_json::Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(["mcp", "--local", "--local-runs", "/nonexistent"]).args(options);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut to = child.stdin.take().unwrap();
+    let mut from = BufReader::new(child.stdout.take().unwrap()).lines();
+    let begin = serde_json::json!({
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    });
+    let mut answers = Vec::new();
+    for (id, (method, params)) in [("initialize", begin)].iter().chain(requests).enumerate() {
+        writeln!(
+            to,
+            "{}",
+            serde_json::json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        )
+        .unwrap();
+        let answer: serde_json::Value =
+            serde_json::from_str(&from.next().unwrap().unwrap()).unwrap();
+        assert_eq!(answer["id"], id, "{answer}");
+        answers.push(answer);
+        if id == 0 {
+            writeln!(
+                to,
+                "{}",
+                serde_json::json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            )
+            .unwrap();
+        }
+    }
+    drop(to);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    answers.remove(0);
+    answers
+}
+
+fn call(name: &str, arguments: &serde_json::Value) -> (&'static str, serde_json::Value) {
+    ("tools/call", serde_json::json!({"name": name, "arguments": arguments}))
+}
+
+#[test]
+fn an_assistant_has_the_reading_commands_with_their_options_and_others_only_with_act() {
+    let names = |options: &[&str]| -> Vec<String> {
+        let answers = assistant(options, &[("tools/list", serde_json::json!({}))]);
+        let tools = answers[0]["result"]["tools"].as_array().unwrap();
+        for tool in tools {
+            let acts = tool["annotations"]["destructiveHint"].as_bool().unwrap();
+            assert_eq!(tool["annotations"]["readOnlyHint"], !acts, "{tool}");
+            let properties = tool["inputSchema"]["properties"].as_object().unwrap();
+            let has_reason =
+                tool["inputSchema"]["required"].as_array().unwrap().contains(&"reason".into());
+            assert_eq!(has_reason, acts, "{tool}");
+            for (name, property) in properties {
+                assert!(!property["description"].as_str().unwrap().is_empty(), "{name}");
+                assert!(
+                    !["show_addresses", "csv", "chart", "stack", "json"].contains(&name.as_str()),
+                    "{name}"
+                );
+            }
+        }
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let reading = [
+        "status",
+        "why",
+        "plan",
+        "results",
+        "dead",
+        "dead_list",
+        "dead_show",
+        "history",
+        "limit_list",
+    ];
+    let acting =
+        ["pause", "resume", "lift", "weights", "rate", "limit_set", "limit_remove", "dead_replay"];
+    assert_eq!(names(&[]), reading);
+    assert_eq!(names(&["--act"]), [&reading[..], &acting[..]].concat());
+}
+
+#[test]
+fn an_assistant_gets_reports_and_what_is_wrong_in_words() {
+    let mails = serde_json::json!({"campaign": ["big=1000", "small=100"], "weights": "90/10", "quota": 14, "every_window": false});
+    let answers = assistant(
+        &[],
+        &[
+            call("plan", &mails),
+            call("plan", &serde_json::json!({"campaign": ["--live"]})),
+            call("status", &serde_json::json!({"show_addresses": true})),
+            call("pause", &serde_json::json!({"reason": "a typo"})),
+            call("history", &serde_json::json!({"limit": 5})),
+        ],
+    );
+    let plan = &answers[0]["result"];
+    assert_eq!(
+        (&plan["isError"], plan["structuredContent"].is_object()),
+        (&false.into(), true),
+        "{plan}"
+    );
+    let said = |answer: &serde_json::Value| answer.to_string();
+    assert!(
+        answers[1]["result"]["isError"] == true && said(&answers[1]).contains("--live"),
+        "{}",
+        answers[1]
+    );
+    assert!(said(&answers[2]["error"]).contains("status has no show_addresses"), "{}", answers[2]);
+    assert!(said(&answers[3]["error"]).contains("it is offered with --act"), "{}", answers[3]);
+    assert!(
+        answers[4]["result"]["isError"] == true && said(&answers[4]).contains("/nonexistent"),
+        "{}",
+        answers[4]
+    );
 }

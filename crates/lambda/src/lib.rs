@@ -1,8 +1,10 @@
 //! The Lambda binaries, and the code that both share: start-up, logs and metrics.
 
+mod logs;
 mod metrics;
 mod start;
 
+pub use logs::{LogLines, begin_invocation};
 pub use metrics::{
     failed_metrics, log_record, poller_metrics, publish, scheduler_metrics, stack_name,
 };

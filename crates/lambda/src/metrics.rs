@@ -187,7 +187,7 @@ pub fn stack_name() -> String {
 
 /// The stack's name in a function's name `STACK-poller` or `STACK-scheduler`; both infrastructure templates
 /// use this form.
-fn stack_of(function: &str) -> &str {
+pub(crate) fn stack_of(function: &str) -> &str {
     let suffixes = ["-poller", "-scheduler"];
     suffixes.iter().find_map(|suffix| function.strip_suffix(suffix)).unwrap_or_default()
 }

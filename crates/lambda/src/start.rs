@@ -9,6 +9,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::logs::LogLines;
 use crate::{failed_start, variable};
 
 /// The level if `RUST_LOG` is missing or cannot be parsed.
@@ -86,11 +87,8 @@ fn init_logs() {
             targets.with_target(library, LevelFilter::WARN)
         })
     });
-    let lines = tracing_subscriber::fmt::layer()
-        .json()
-        .flatten_event(true)
-        .with_current_span(false)
-        .with_span_list(false)
-        .with_target(false);
+    let function = variable("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default();
+    let memory_size = variable("AWS_LAMBDA_FUNCTION_MEMORY_SIZE").and_then(|mb| mb.parse().ok());
+    let lines = LogLines::new(std::io::stdout(), function, memory_size);
     tracing_subscriber::registry().with(lines).with(filter).init();
 }

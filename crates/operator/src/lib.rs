@@ -16,6 +16,7 @@ pub mod history;
 mod last_answer;
 pub mod level;
 mod limit;
+mod mcp;
 pub mod page;
 pub mod plan;
 pub use tidegate_core::redact;

@@ -19,8 +19,8 @@ use tidegate_delivery::ports::{
     Clock as _, Environment, Exclusions, Ledger, Mailer as _, Marks, Ports, Runs,
 };
 use tidegate_lambda::{
-    LambdaFunction, diagnostic, failed_metrics, failed_start, log_record, poller_metrics, publish,
-    start,
+    LambdaFunction, begin_invocation, diagnostic, failed_metrics, failed_start, log_record,
+    poller_metrics, publish, start,
 };
 
 /// How long connections are opened before the first tick is taken. Lambda gives more processor time to the
@@ -96,6 +96,8 @@ impl LambdaFunction for PollerFunction {
         let poller = Poller::new(ports, config);
         let (poller, clock, failures, ends) = (&poller, &clock, &failures, &Cell::new(false));
         let handler = service_fn(|event: LambdaEvent<Value>| async move {
+            let of = &event.context;
+            begin_invocation(&of.request_id, &of.invoked_function_arn, of.xray_trace_id.as_deref());
             // On the heap, because the future of a window is large.
             let mut answer = Box::pin(handle(poller, event.payload)).await;
             let (at, ledger_failed) = (clock.wall(), failures.take());

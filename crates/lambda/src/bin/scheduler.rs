@@ -15,8 +15,8 @@ use tidegate_delivery::schedule::minute::SumsMemory;
 use tidegate_delivery::schedule::refill::{Refill, RefillMemory};
 use tidegate_delivery::schedule::{self, SchedulePorts, minute};
 use tidegate_lambda::{
-    LambdaFunction, diagnostic, failed_metrics, failed_start, publish, scheduler_metrics,
-    stack_name, start,
+    LambdaFunction, begin_invocation, diagnostic, failed_metrics, failed_start, publish,
+    scheduler_metrics, stack_name, start,
 };
 
 #[tokio::main(flavor = "current_thread")]
@@ -61,6 +61,8 @@ impl LambdaFunction for SchedulerFunction {
         let (topic, incidents) = (topic.as_ref(), &incidents);
         let sums = &SumsMemory::default();
         let handler = service_fn(|event: LambdaEvent<Value>| async move {
+            let of = &event.context;
+            begin_invocation(&of.request_id, &of.invoked_function_arn, of.xray_trace_id.as_deref());
             let woken = is_wake(&event.payload);
             let (config, clock, account, ledger, invoke, queues) = parts;
             let back_pressure = BackPressure { config, queues, gauge };

@@ -15,6 +15,7 @@ use crate::doctor::DoctorArgs;
 use crate::exclude::ExcludeArgs;
 use crate::history::HistoryArgs;
 use crate::limit::LimitArgs;
+use crate::mcp::McpArgs;
 use crate::plan::PlanArgs;
 use crate::relay::RelayArgs;
 use crate::results::ResultsArgs;
@@ -27,8 +28,8 @@ use crate::store::StoreArgs;
 use crate::top::TopArgs;
 use crate::why::command::WhyArgs;
 use crate::{
-    audit, campaign, cancel, dead, doctor, exclude, history, limit, plan, relay, results, runs,
-    send, status, steer, store, top, why,
+    audit, campaign, cancel, dead, doctor, exclude, history, limit, mcp, plan, relay, results,
+    runs, send, status, steer, store, top, why,
 };
 use completions::{CompletionsArgs, ManArgs};
 use local::LocalArgs;
@@ -62,6 +63,7 @@ pub enum Command {
     Runs(RunsArgs),
     Doctor(DoctorArgs),
     Audit(AuditArgs),
+    Mcp(McpArgs),
     /// Write the completions of a shell
     Completions(CompletionsArgs),
     /// Write the manual's pages
@@ -121,6 +123,7 @@ impl Command {
             Self::Results(args) => Box::pin(results::run(&args, shell)).await,
             Self::Runs(_) => Box::pin(runs::run(shell)).await,
             Self::History(args) => Box::pin(history::run(&args, shell)).await,
+            Self::Mcp(args) => Box::pin(mcp::run(&args, program)).await,
             Self::Audit(args) => Box::pin(audit::command::run(&args, shell)).await,
             Self::Doctor(args) => Box::pin(doctor::run(&args, shell)).await,
             Self::Why(args) => Box::pin(why::command::run(&args, shell)).await,

@@ -129,7 +129,7 @@ impl<'a, E: Environment> MailToStore<'a, E> {
         tracing::info!(
             campaign = mail.envelope.campaign,
             identity = %mail.envelope.identity,
-            level = self.level.as_str(),
+            back_pressure = self.level.as_str(),
             not_before = not_before.map(tracing::field::display),
             "moved to the store"
         );
