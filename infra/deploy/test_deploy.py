@@ -203,9 +203,9 @@ class Account(unittest.TestCase):
 
 class Settings(unittest.TestCase):
     def test_the_functions_environments_are_those_of_the_parameters(self) -> None:
-        given = {"MaxInFlight": "900", "SharedBucket": "{{resolve:secretsmanager:a}}", "Deferral": "on"}
+        given = {"MaxInFlight": "800", "SharedBucket": "{{resolve:secretsmanager:a}}", "Deferral": "on"}
         found = environment("poller", **given)
-        self.assertEqual(found["TIDEGATE_MAX_IN_FLIGHT"], "900")
+        self.assertEqual(found["TIDEGATE_MAX_IN_FLIGHT"], "800")
         # As long as AWS's may be.
         self.assertRegex(found["TIDEGATE_SHARED_BUCKET"], "^rediss://s{247}$")
         self.assertRegex(found["TIDEGATE_LEDGER"], "^dynamodb:mail-LedgerTable-[A-Z]{13}$")

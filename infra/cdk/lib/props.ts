@@ -230,7 +230,7 @@ export interface TidegateProps {
   readonly rateMargin?: number;
 
   /**
-   * The most sends at the same time. From 1 to 900.
+   * The most sends at the same time. From 1 to 800.
    * @default - derived from the rate and the latency seen
    */
   readonly maxInFlight?: number;

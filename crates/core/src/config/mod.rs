@@ -15,7 +15,7 @@ use strum::EnumString;
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name, is_word, queue_key};
 pub use deadlines::{DECIDED, LAST_START, MOVED, POLLER_TIMEOUT, QUEUE_CALL, REPORTED, SETTLED};
 pub use groups::{BackPressureConfig, Cap, FeedbackConfig, LedgerKind, LimitsConfig};
-pub use settings::{DefaultValue, Range, ReadBy, SETTINGS, Setting};
+pub use settings::{DefaultValue, MOST_SENDS, Range, ReadBy, SETTINGS, Setting};
 pub use shared_bucket::{BucketLost, BucketUrl, InvalidBucketUrl, SharedBucketConfig, bucket_key};
 use variables::Variables;
 pub use variables::{ConfigError, InvalidVariable};

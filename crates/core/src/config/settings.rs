@@ -109,6 +109,10 @@ use ReadBy::{Both, Poller, Scheduler};
 const LONGEST_SEND_MS: u64 = LONGEST_SEND.as_millis() as u64;
 const NO_QUEUE: DefaultValue = Otherwise("none");
 
+/// The most sends at the same time, each on a connection of its own. An environment has 1,024 file descriptors, of which 900 are
+/// connections; the others are left to queues, ledger and store.
+pub const MOST_SENDS: usize = 800;
+
 /// The function's memory. Lambda sets this variable, so it is not in [`SETTINGS`].
 pub(super) const MEMORY: Setting = Setting {
     name: "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
@@ -191,7 +195,7 @@ settings! {
     /// Ticks that the scheduler sends beyond its minute, so that a late next run leaves no gap.
     OVERLAP = "TIDEGATE_OVERLAP_WINDOWS", Scheduler, Whole(0, 20), Value("10");
     /// The most sends at the same time.
-    MAX_IN_FLIGHT = "TIDEGATE_MAX_IN_FLIGHT", Poller, Whole(1, 900), Otherwise("from rate and latency");
+    MAX_IN_FLIGHT = "TIDEGATE_MAX_IN_FLIGHT", Poller, Whole(1, MOST_SENDS as u64), Otherwise("from rate and latency");
     /// The time limit of one send in milliseconds. With more, a slow poller could not settle everything before its timeout of 15 s.
     SEND_TIMEOUT = "TIDEGATE_SEND_TIMEOUT_MS", Poller, Whole(100, LONGEST_SEND_MS), Value("5000");
     /// Sends of one mail that may fail before it goes to the dead-letter queue.

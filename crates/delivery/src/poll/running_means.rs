@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
+use tidegate_core::config::MOST_SENDS;
 use tidegate_core::number::whole;
 use tidegate_core::{Timestamp, Window};
 
@@ -186,11 +187,10 @@ impl RunningMeans {
     }
 
     /// The most sends in flight at `rate` a second: as many as start in four times the observed latency, in
-    /// a second at least and in the send timeout at most. Bounds are 16 and 900, since an environment has
-    /// 1,024 file descriptors. Example: 100 a second at 0.2 s: 100.
+    /// a second at least and in the send timeout at most. Bounds are 16 and [`MOST_SENDS`]. Example: 100 a second at 0.2 s: 100.
     pub(super) fn max_in_flight(&self, rate: f64, timeout: Duration) -> usize {
         let latency = self.latency.get().unwrap_or(ASSUMED_LATENCY) * 4.0;
-        ceiling(rate * latency.clamp(1.0, timeout.as_secs_f64().max(1.0))).clamp(16, 900)
+        ceiling(rate * latency.clamp(1.0, timeout.as_secs_f64().max(1.0))).clamp(16, MOST_SENDS)
     }
 
     /// Windows whose pollers may not have reported when a window is claimed: 2 and the latency in seconds,

@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                ("poller: TIDEGATE_MAX_IN_FLIGHT", "allowed is a whole number from 1 to 900"),
+                ("poller: TIDEGATE_MAX_IN_FLIGHT", "allowed is a whole number from 1 to 800"),
                 ("scheduler: TIDEGATE_QUOTA_PER_SECOND", "allowed is a number from 0.001 to 10000"),
             ]
         );

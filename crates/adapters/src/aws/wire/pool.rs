@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tidegate_core::Timestamp;
+use tidegate_core::config::MOST_SENDS;
 use tidegate_delivery::ports::Clock as _;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -33,7 +34,7 @@ pub(super) struct Budget {
 
 impl Default for Budget {
     fn default() -> Self {
-        Self { most: 900, mail: 800, other: 160 }
+        Self { most: 900, mail: MOST_SENDS, other: 160 }
     }
 }
 

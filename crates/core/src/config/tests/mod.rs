@@ -117,7 +117,7 @@ fn every_invalid_value_is_refused_with_name_value_and_what_is_allowed() {
         ("TIDEGATE_QUOTA_PER_SECOND", "0", "0.001 to 10000"),
         ("TIDEGATE_QUOTA_PER_SECOND", "fast", "0.001 to 10000"),
         ("TIDEGATE_TICK_LEAD_MS", "1001", "0 to 1000"),
-        ("TIDEGATE_MAX_IN_FLIGHT", "901", "1 to 900"),
+        ("TIDEGATE_MAX_IN_FLIGHT", "801", "1 to 800"),
         ("TIDEGATE_SEND_TIMEOUT_MS", "10", "100 to 5200"),
         ("TIDEGATE_SEND_TIMEOUT_MS", "5201", "100 to 5200"),
         ("TIDEGATE_MAX_ATTEMPTS", "0", "1 to 100"),
