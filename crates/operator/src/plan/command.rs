@@ -127,7 +127,7 @@ struct ScenarioArgs {
     /// `to=1h` behind commas, or `none`; may be given many times
     #[arg(long = "fault", value_name = "FAULT", value_parser = or_none(str::parse::<PlannedFault>))]
     faults: Vec<OrNone<PlannedFault>>,
-    /// Part of the quota that is kept free, 0.005 to 0.5 [default: 0.02, or the stack's]
+    /// Part of the quota that is kept free, 0.005 to 0.5 [default: 0.01, or the stack's]
     #[arg(long, value_name = "SHARE", value_parser = number("shares from 0.005 to 0.5"))]
     rate_margin: Option<f64>,
     /// How the poller takes mails: `merge` or `direct` [default: merge, or the stack's]
