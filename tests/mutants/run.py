@@ -3,7 +3,7 @@
     python3 tests/mutants/run.py --sample 400 --seed 49      400 of all, drawn with this seed
     python3 tests/mutants/run.py --part 3/24                 every 24th, from the third on
 
-A mutant of `core` is tried with the unit tests of `core`. One that passes them, and each of `delivery`, is tried with the unit tests of
+A mutant of `core` is tried with the tests of `core`. One that passes them, and each of `delivery`, is tried with the unit tests of
 `delivery` and `operator` and the simulation. Those of survivors.txt are known, each with the reason why no test finds it.
 Exit code 1 if fewer than 95 in 100 of those that compile are found.
 """
@@ -28,7 +28,7 @@ OPTIONS = ["--profile", "local", "--test-tool", "nextest", "--no-shuffle", "--co
     for profile in ["local.incremental=true", "dev.package.tidegate-core.opt-level=1", "dev.package.tidegate-delivery.opt-level=1"]
 ]
 # The seconds after which a mutant that never ends is given up, and is found; the tests.
-CORE = ["--test-package", "tidegate-core", "--timeout", "90", "--", "--lib"]
+CORE = ["--test-package", "tidegate-core", "--timeout", "90"]
 OTHERS = [f"--test-package=tidegate-{package}" for package in ("delivery", "operator", "tests")] + [
     "--timeout", "600", "--", "--lib", "--test", "simulation"]  # fmt: skip
 

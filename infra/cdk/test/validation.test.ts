@@ -61,7 +61,7 @@ const REFUSED: [object, string, string, string][] = [
 const RANGES: [string, number, number, number][] = [
   ['maxAttempts', 1, 100, 1], ['idleWakeSeconds', 1, 60, 1],
   ['quotaPerSecond', 0.001, 10_000, 0.0001], ['rateMargin', 0.005, 0.5, 0.001],
-  ['maxInFlight', 1, 900, 1], ['deduplicationDays', 1, 90, 1], ['breakerShare', 0.01, 1, 0.001],
+  ['maxInFlight', 1, 800, 1], ['deduplicationDays', 1, 90, 1], ['breakerShare', 0.01, 1, 0.001],
   ['breakerSeconds', 15, 3600, 1],
   ['bounceShare', 0.001, 1, 0.0001],
   ['complaintShare', 0.0001, 1, 0.00001],
