@@ -98,11 +98,14 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="all of them")
     parser.add_argument("--seed", default=time.strftime("%Y-%m-%d"), help="of the drawing [the date: %(default)s]")
     options = parser.parse_args()
-    faults = [read(path) for path in sorted(HERE.glob("*.patch")) if not options.names or path.name in options.names]
+    every = [read(path) for path in sorted(HERE.glob("*.patch"))]
+    faults = [fault for fault in every if not options.names or fault.patch.name in options.names]
     if not options.names and not options.all:
         print(f"planted: {SAMPLE} of {len(faults)} faults, drawn with --seed {options.seed}", flush=True)
         faults = random.Random(options.seed).sample(faults, SAMPLE)  # noqa: S311
     copy_source()
+    if stale := [fault.patch.name for fault in every if not patch(fault, "--dry-run")]:
+        sys.exit(f"planted: of the code as it is now {', '.join(stale)} cannot be planted")
     missed = 0
     # Those of one package after another compile less.
     for fault in sorted(faults, key=lambda fault: (fault.package, fault.target or "", fault.test)):
