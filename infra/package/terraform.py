@@ -27,6 +27,11 @@ def hcl(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("${", "$${").replace("%{", "%%{")
 
 
+def matches(pattern: str, value: str) -> str:
+    """The expression that a pattern fits the whole of a value."""
+    return f"can(regex({hcl(f'^(?:{pattern})$')}, {value}))"
+
+
 class Variable:
     """A parameter as a variable."""
 
@@ -84,7 +89,6 @@ class Variable:
             rules.append((f"contains({hcl(self.allowed)}, {self.variable})", f"{name} is one of {', '.join(map(repr, self.allowed))}."))
         if pattern := self.of.get("AllowedPattern"):
             words = f"{name} is {self.of['ConstraintDescription']}."
-            matches = lambda pattern, value: f"can(regex({hcl(f'^(?:{pattern})$')}, {value}))"
             for names in EXCEPT.findall(pattern):
                 rules.append((f"!{matches(names, self.variable)}", words))
             pattern = EXCEPT.sub("", pattern)

@@ -58,22 +58,24 @@ data "aws_s3_bucket" "code" {
 }
 
 locals {
-  # Both results of a condition are evaluated, so the folder is never null.
-  folder = coalesce(var.functions, "") == "" ? "${path.module}/functions" : var.functions
-  zips   = var.functions == null ? [] : [for zip in fileset(local.folder, "*-${var.architecture}*.zip") : zip if(var.channel == "sms") == endswith(zip, "-sms.zip")]
+  folder = var.functions == "" ? "${path.module}/functions" : var.functions
+  zips   = var.functions == null ? [] : [for zip in fileset(local.folder, "*-${var.architecture}*.zip") : zip if endswith(zip, "-sms.zip") == (var.channel == "sms")]
 
   # Other code has other keys: CloudFormation takes no notice of an object that changed.
   hash   = substr(sha1(join(" ", [for zip in local.zips : filesha1("${local.folder}/${zip}")])), 0, 8)
   prefix = var.functions == null ? var.code_prefix : "${var.code_prefix}${local.hash}/"
 
-  bucket   = var.code_bucket == null ? aws_s3_bucket.code[0] : data.aws_s3_bucket.code[0]
+  # Attribute by attribute: a resource and a data source are of two types, which no condition may give.
+  bucket   = var.code_bucket == null ? aws_s3_bucket.code[0].id : var.code_bucket
+  domain   = var.code_bucket == null ? aws_s3_bucket.code[0].bucket_regional_domain_name : data.aws_s3_bucket.code[0].bucket_regional_domain_name
   template = "${path.module}/${var.channel == "sms" ? "template-sms.yaml" : "template.yaml"}"
 }
 
 resource "aws_s3_bucket" "code" {
   count = var.code_bucket == null ? 1 : 0
 
-  bucket_prefix = "${var.name}-code-"
+  # A stack's name may be longer than a prefix may be, and have capitals.
+  bucket_prefix = "tidegate-code-"
   force_destroy = true
   tags          = var.tags
 }
@@ -91,26 +93,26 @@ resource "aws_s3_bucket_public_access_block" "code" {
 resource "aws_s3_object" "functions" {
   for_each = toset(local.zips)
 
-  bucket = local.bucket.id
+  bucket = local.bucket
   key    = "${local.prefix}${local.tidegate_version}/${each.value}"
   source = "${local.folder}/${each.value}"
 }
 
 resource "aws_s3_object" "template" {
-  bucket = local.bucket.id
+  bucket = local.bucket
   key    = "${var.code_prefix}${local.tidegate_version}/${filesha1(local.template)}.yaml"
   source = local.template
 }
 
 resource "aws_cloudformation_stack" "this" {
   name         = var.name
-  template_url = "https://${local.bucket.bucket_regional_domain_name}/${aws_s3_object.template.key}"
+  template_url = "https://${local.domain}/${aws_s3_object.template.key}"
   capabilities = ["CAPABILITY_IAM"]
   tags         = var.tags
 
   parameters = merge(
     { for name, value in local.parameters : name => value if value != null },
-    { CodeBucket = local.bucket.id, CodePrefix = local.prefix },
+    { CodeBucket = local.bucket, CodePrefix = local.prefix },
   )
 
   lifecycle {

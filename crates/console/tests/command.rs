@@ -267,6 +267,12 @@ fn an_assistant_has_the_reading_commands_with_their_options_and_others_only_with
     ];
     let acting =
         ["pause", "resume", "lift", "weights", "rate", "limit_set", "limit_remove", "dead_replay"];
+    let unreasoned = assistant(&["--act"], &[call("weights", &serde_json::json!({"reset": true}))]);
+    assert!(
+        unreasoned[0]["error"].to_string().contains("weights wants reason"),
+        "{}",
+        unreasoned[0]
+    );
     assert_eq!(names(&[]), reading);
     assert_eq!(names(&["--act"]), [&reading[..], &acting[..]].concat());
 }

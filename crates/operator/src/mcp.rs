@@ -58,7 +58,7 @@ const INSTRUCTIONS: &str = "Tidegate sends e-mail campaigns through Amazon SES a
 ///
 /// The tools are status, why, plan, results, dead, history and limits, with the commands' own options; their answers are the reports as JSON, with masked addresses.
 /// With --act there are also pause, resume, lift, weights, rate, limits that are set or removed, and the replay of dead letters. Each of these wants a reason, which stands in the history with who
-/// the caller is to AWS; an assistant asks you before it calls one.
+/// the caller is to AWS, and is marked as one that changes something, so that an assistant can ask you first.
 ///
 /// Exit code: 0 once the assistant has closed its end.
 #[derive(Clone, Debug, Args)]
@@ -208,22 +208,28 @@ impl CommandTool {
             }
             (name_of(option), schema)
         };
-        // A change wants its reason, also where the command shows something without one.
-        let is_required = |option: &&clap::Arg| {
-            option.is_required_set() || self.acts && option.get_id() == "reason"
-        };
-        let required: Vec<String> = self.options().filter(is_required).map(name_of).collect();
         let schema = json!({
             "type": "object",
             "properties": self.options().map(property).collect::<serde_json::Map<_, _>>(),
-            "required": required,
+            "required": self.required(),
             "additionalProperties": false,
         });
         schema.as_object().cloned().unwrap_or_default()
     }
 
+    /// The options that must be given. A change wants its reason, also where the command shows something without one.
+    fn required(&self) -> Vec<String> {
+        let is_required = |option: &&clap::Arg| {
+            option.is_required_set() || self.acts && option.get_id() == "reason"
+        };
+        self.options().filter(is_required).map(name_of).collect()
+    }
+
     /// The words of a command line for what is given. Each value is a part of its option's word, or stands behind `--`: none can be taken for an option.
     fn words(&self, given: &JsonObject) -> Result<Vec<String>, String> {
+        if let Some(missing) = self.required().iter().find(|name| !given.contains_key(*name)) {
+            return Err(format!("{} wants {missing}", self.name()));
+        }
         let (mut options, mut places) = (Vec::new(), Vec::new());
         for (name, value) in given {
             let option = self.options().find(|option| name_of(option) == *name);
