@@ -46,8 +46,8 @@ const ACTING: [&[&str]; 8] = [
     &["limit", "remove"],
     &["dead", "replay"],
 ];
-/// Options that no tool has: those of files that would be written, and of who is asked or asks.
-const LEFT_OUT: [&str; 5] = ["csv", "chart", "yes", "help", "version"];
+/// Options that no tool has: those that write files or show a mail's text, and those that are for a person.
+const LEFT_OUT: [&str; 6] = ["csv", "chart", "body", "yes", "help", "version"];
 /// A forecast of many campaigns, or of every window, takes a minute.
 const LONGEST: Duration = Duration::from_mins(5);
 
@@ -60,7 +60,7 @@ const INSTRUCTIONS: &str = "Tidegate sends e-mail campaigns through Amazon SES a
 /// With --act there are also pause, resume, lift, weights, rate, limits that are set or removed, and the replay of dead letters. Each of these wants a reason, which stands in the history with who
 /// the caller is to AWS, and is marked as one that changes something, so that an assistant can ask you first.
 ///
-/// Exit code: 0 once the assistant has closed its end.
+/// Exit code: 0 once the assistant has closed its end; 2 where it never spoke the protocol.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   claude mcp add tidegate -- tidegate mcp --stack mail --profile ops
