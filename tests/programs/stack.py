@@ -93,8 +93,6 @@ class Mailbox:
         self.url = url
         self.connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
         self.mails: dict[str, list[Record]] = defaultdict(list)
-        # When each came, in nanoseconds since the Unix epoch.
-        self.arrivals: list[int] = []
         self.fault: Exception | None = None
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self.follow, daemon=True)
@@ -116,7 +114,6 @@ class Mailbox:
                     whole = self.get(f"mails/{after}")
                     if whole["request"] is None:
                         raise RuntimeError(f"the content of mail {after} was not read in time")
-                    self.arrivals.append(whole["arrived_ns"])
                     self.mails[key[1]].append(whole)
         except Exception as error:
             # The thread that waits for a mail raises it.
