@@ -36,7 +36,7 @@ use tokio_rustls::rustls::ServerConfig;
 
 use super::logins::{KeyPair, KeyPairs, Logins};
 use super::others::{HEALTH, Health, OtherCalls};
-use super::refusal::Refusal;
+use super::refusal::{Refusal, TRY_AGAIN_SECONDS};
 use super::sigv4::{Signature, named_key};
 use super::submission::Submission;
 use super::submit::Relay;
@@ -131,7 +131,9 @@ async fn ses<C: Clock>(
     let mut response =
         (status, [(header::CONTENT_TYPE, answer.content_type)], answer.body).into_response();
     let error_type = answer.error_type.map(|code| ("x-amzn-errortype", code));
-    for (name, value) in [("x-amzn-requestid", id)].into_iter().chain(error_type) {
+    let later = status == StatusCode::SERVICE_UNAVAILABLE;
+    let later = later.then(|| ("retry-after", TRY_AGAIN_SECONDS.to_string()));
+    for (name, value) in [("x-amzn-requestid", id)].into_iter().chain(error_type).chain(later) {
         if let Ok(value) = HeaderValue::from_str(&value) {
             response.headers_mut().insert(HeaderName::from_static(name), value);
         }

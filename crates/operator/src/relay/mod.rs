@@ -31,12 +31,13 @@ use futures_util::future::join_all;
 use serde::Serialize;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_adapters::aws::{SystemClock, SystemEntropy};
+use tidegate_core::back_pressure::BackPressureLevel;
 use tidegate_core::channel::Channel;
 use tidegate_core::control::Control;
 use tidegate_core::email::MAX_MAIL_BYTES;
 use tidegate_core::in_full;
 use tidegate_core::ses_request::{RawHeader, SesAccount};
-use tidegate_delivery::ports::{Account as _, Entropy as _, FailureKind, PortError};
+use tidegate_delivery::ports::{Account as _, Clock as _, Entropy as _, FailureKind, PortError};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_rustls::rustls::ServerConfig;
@@ -106,6 +107,9 @@ pub struct RelayArgs {
     /// Make other calls of SES, such as those for templates, to SES itself, with the relay's own credentials
     #[arg(long)]
     forward_other_calls: bool,
+    /// Take no mail of low priority while the stack is overloaded: its client is to hand it over again later (503, or 451 by SMTP)
+    #[arg(long)]
+    back_pressure: bool,
     /// Show which campaign a mail in a file (.eml) would go to, and why; nothing is served
     #[arg(long, value_name = "FILE")]
     explain: Option<PathBuf>,
@@ -148,22 +152,27 @@ struct RelayTerms {
     logins: Option<Arc<Logins>>,
     tls: Option<Arc<ServerConfig>>,
     forwards_other_calls: bool,
+    /// `--back-pressure`.
+    back_pressure: bool,
 }
 
 impl RelayTerms {
     /// The stack's campaigns as they are now. Without the right to read the ledger they are the configured ones.
     async fn submission_rules(&self, stack: &Stack) -> Result<SubmissionRules, PortError> {
-        let campaigns = match stack.standing().await {
-            Ok((_, campaigns)) => campaigns,
+        let (control, campaigns) = match stack.standing().await {
+            Ok((standing, campaigns)) => (standing.control, campaigns),
             Err(PortError { kind: FailureKind::Denied(_), .. }) => {
-                stack.campaigns(&Control::default())
+                (Control::default(), stack.campaigns(&Control::default()))
             }
             Err(error) => return Err(error),
         };
         let targets =
             Targets { campaigns, express: stack.express(), default: self.campaign.clone() };
         let (campaigns, messages) = (self.rules.clone(), stack.poller.rules.clone());
-        Ok(SubmissionRules { campaigns, targets, messages, logins: self.logins.clone() })
+        let level = control.level(stack.clock().wall().into());
+        let takes_low = !self.back_pressure || level < BackPressureLevel::Overloaded;
+        let logins = self.logins.clone();
+        Ok(SubmissionRules { campaigns, targets, messages, logins, takes_low })
     }
 
     /// The same at the start: the stack sends mail, and has the campaigns that rules and key pairs name.
@@ -342,9 +351,9 @@ impl RelayArgs {
                 .map_err(|error| CommandError::Input(format!("{}: {error}", path.display())))?,
             None => CampaignRules::default(),
         };
-        let forwards_other_calls = self.forward_other_calls;
+        let (forwards_other_calls, back_pressure) = (self.forward_other_calls, self.back_pressure);
         let (campaign, logins, tls) = (self.campaign.clone(), self.logins()?, self.tls()?);
-        Ok(RelayTerms { rules, campaign, logins, tls, forwards_other_calls })
+        Ok(RelayTerms { rules, campaign, logins, tls, forwards_other_calls, back_pressure })
     }
 
     fn logins(&self) -> CommandResult<Option<Arc<Logins>>> {

@@ -1,5 +1,8 @@
 //! The reasons for which a mail is not taken.
 
+/// When a client should hand a mail over again that is not taken now: the level is read as often.
+pub(super) const TRY_AGAIN_SECONDS: u64 = 60;
+
 /// Why a mail is not taken. Its name is the kind of it, for logs and metrics.
 #[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr, thiserror::Error)]
 #[strum(serialize_all = "snake_case")]

@@ -23,7 +23,7 @@ use tidegate_delivery::ports::{Body, Outgoing, QueueUrl};
 
 use super::campaign::{CampaignChoice, CampaignHints, CampaignRules, Targets};
 use super::logins::{KeyPair, Logins};
-use super::refusal::Refusal;
+use super::refusal::{Refusal, TRY_AGAIN_SECONDS};
 use crate::send::{fingerprint, for_sqs};
 
 /// A mail as one call or dialogue hands it over.
@@ -78,6 +78,8 @@ pub(crate) struct SubmissionRules {
     pub(crate) messages: MessageRules,
     /// Who may send what; none if everybody may send everything.
     pub(crate) logins: Option<Arc<Logins>>,
+    /// Whether mail of low priority is taken: not under back-pressure.
+    pub(crate) takes_low: bool,
 }
 
 impl SubmissionRules {
@@ -115,6 +117,11 @@ impl SubmissionRules {
         )?;
         let pair = self.key_pair(user.as_deref(), &choice)?;
         let priority = priority.or(choice.priority).unwrap_or_default();
+        if priority == Priority::Low && !self.takes_low {
+            return Err(Refusal::Busy(format!(
+                "the stack is overloaded and takes no mail of low priority; try again in {TRY_AGAIN_SECONDS} s"
+            )));
+        }
         let queue = self.targets.queue(&choice, priority).ok_or_else(|| {
             Refusal::Busy(format!("the campaign {:?} is gone; try again later", choice.campaign))
         })?;

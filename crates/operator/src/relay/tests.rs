@@ -13,7 +13,7 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use axum::body::{Body, to_bytes};
-use axum::http::{Request, StatusCode};
+use axum::http::{HeaderValue, Request, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -81,6 +81,7 @@ impl World {
             },
             messages: messages.into(),
             logins: keys.map(|keys| Arc::new(Logins::new(KeyPairs::read(keys).unwrap()))),
+            takes_low: true,
         };
         let (enqueuer, from) = Enqueuer::new();
         let clock = universe.clock();
@@ -148,6 +149,34 @@ async fn send(router: &Router, id: &str, mail: &Value) -> (StatusCode, Value) {
 
 fn open() -> World {
     World::new(None, AllowedSenders::everyone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_back_pressure_mail_of_low_priority_is_to_come_again_and_all_other_is_taken() {
+    let mut world = open();
+    let mut rules = SubmissionRules::clone(&world.relay.rules.borrow());
+    rules.takes_low = false;
+    let relay = Arc::get_mut(&mut world.relay).unwrap();
+    relay.rules = watch::channel(Arc::new(rules)).1;
+    let (answers, messages) = world
+        .serve(async |router: Router| {
+            let mut answers = Vec::new();
+            for priority in ["low", "normal", "high"] {
+                let mut mail = mail("Text.");
+                mail["Content"]["Simple"]["Headers"] =
+                    json!([{"Name": "X-Tidegate-Priority", "Value": priority}]);
+                let call = Request::post("/v2/email/outbound-emails");
+                let call = call.body(Body::from(mail.to_string())).unwrap();
+                let answer = router.clone().oneshot(call).await.unwrap();
+                answers.push((answer.status(), answer.headers().get("retry-after").cloned()));
+            }
+            answers
+        })
+        .await;
+    let later = Some(HeaderValue::from_static("60"));
+    let refused = (StatusCode::SERVICE_UNAVAILABLE, later);
+    assert_eq!(answers, [refused, (StatusCode::OK, None), (StatusCode::OK, None)]);
+    assert_eq!(messages["news"].len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
