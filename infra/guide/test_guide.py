@@ -1,4 +1,4 @@
-"""The guide, docs/deployment.md, followed to the letter: every command on it, as printed, against a local AWS."""
+"""The guide, docs/deployment.md, and docs/outcomes.md followed to the letter: every command, as printed, against a local AWS."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ sys.path.append(str(ROOT / "infra" / "tests"))
 from running import LocalAws  # noqa: E402
 
 GUIDE = ROOT / "docs" / "deployment.md"
+OUTCOMES = ROOT / "docs" / "outcomes.md"
 REGION = "eu-west-1"
 # Commands that only AWS, or another checkout, can run: each block by its first line, with the reason.
 AWS_ONLY = {
@@ -136,7 +137,7 @@ class Shell:
         self.bash.communicate()
 
 
-class Guide(unittest.TestCase):
+class OnLocalAws(unittest.TestCase):
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory(prefix="tidegate-guide-", ignore_cleanup_errors=True)
         self.addCleanup(folder.cleanup)
@@ -148,6 +149,8 @@ class Guide(unittest.TestCase):
         self.shell = Shell(self.folder, self.aws, log)
         self.addCleanup(self.shell.end)
 
+
+class Guide(OnLocalAws):
     def test_every_command_works_as_it_is_printed_and_the_first_campaigns_mail_is_sent(self) -> None:
         for aws_only, block in blocks(GUIDE.read_text(encoding="utf-8")):
             if aws_only:
@@ -174,6 +177,26 @@ class Guide(unittest.TestCase):
                 return
             self.assertLess(time.monotonic(), deadline, f"only {sent} were sent")
             time.sleep(1)
+
+
+class Outcomes(OnLocalAws):
+    def test_the_pages_queue_gets_what_became_of_a_mail_that_ses_was_not_given(self) -> None:
+        for _, block in blocks(OUTCOMES.read_text(encoding="utf-8")):
+            self.shell.run(block)
+        sqs = self.aws.client("sqs")
+        campaign = sqs.get_queue_url(QueueName="tidegate-campaign-big")["QueueUrl"]
+        sqs.send_message(QueueUrl=campaign, MessageBody='{"id": "order-7", "to": "ada@example.com"}')
+        outcomes = sqs.get_queue_url(QueueName="outcomes")["QueueUrl"]
+        deadline, told = time.monotonic() + 90, None
+        while told is None:
+            self.assertLess(time.monotonic(), deadline, "nothing was told")
+            self.aws.client("lambda").invoke(FunctionName="tidegate-poller", Payload=b"{}")
+            for message in sqs.receive_message(QueueUrl=outcomes, WaitTimeSeconds=1).get("Messages", []):
+                event = json.loads(message["Body"])
+                told = event if event["source"] == "tidegate" else told
+        mails = [{"tidegate_id": "order-7", "code": "MissingMember"}]
+        self.assertEqual(told["detail-type"], "Mail Dead-Lettered")
+        self.assertEqual(told["detail"], {"stack": "tidegate", "campaign": "big", "mails": mails})
 
 
 if __name__ == "__main__":

@@ -103,6 +103,9 @@ class Parameters(unittest.TestCase):
                 ],
                 ["bucket.example.org", "http://a", "redis://a b", "{{resolve:ssm-secure:a}}"],
             ),
+            ("Traces", ["", "http://localhost:4318/v1/traces"], ["localhost:4318", "http://localhost", "http://a b/"]),
+            ("TracesLayer", ["", "arn:aws:lambda:eu-west-1:123456789012:layer:otel:7"], ["otel", "arn:aws:lambda:eu-west-1:1:layer:a:1"]),
+            ("EventBus", ["", "default", "arn:aws:events:eu-west-1:123456789012:event-bus/a"], ["a b", "a,b"]),
             ("SharedBucketPrefix", ["tidegate", "mail-2", "a.b"], ["", "a b", "a:b", "a" * 33]),
             (
                 "SubnetIds",

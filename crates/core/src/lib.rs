@@ -25,10 +25,12 @@
 //! | [`channel`] | what the poller asks of a mail or a text message |
 //! | [`outcome`], [`retry`], [`dead_letter`] | what SES's answers mean, and where failed mail goes |
 //! | [`ses_request`] | which calls of SES's send API are valid, and how they are answered |
+//! | [`trace`] | which spans a window adds to the traces of its mails |
 //! | [`draft`] | which message a row of a list becomes |
 //! | [`redact`] | what is shown of addresses and phone numbers |
 //! | [`deduplication`] | whether a copy of a mail is sent |
 //! | [`runs`] | how far the sending of a list has come, and who has got its mail |
+//! | [`events`] | which events other programs get of mail that SES was not given, holds, incidents and runs |
 //! | [`exclusions`] | which recipients get no mail of a campaign |
 //! | [`back_pressure`] | when mail of low priority is deferred |
 //! | [`store`] | the form of mail that waits in S3 |
@@ -47,6 +49,7 @@ mod stored;
 
 pub mod config;
 pub mod draft;
+pub mod events;
 pub mod format;
 pub mod limits;
 mod message;
@@ -62,7 +65,7 @@ pub mod timestamp;
 
 pub use message::{
     channel, compression, dead_letter, deduplication, email, exclusions, identity, outcome, retry,
-    ses_request, text_message,
+    ses_request, text_message, trace,
 };
 #[cfg(test)]
 pub(crate) use pace::tests::worst_second;

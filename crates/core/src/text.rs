@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
 
 /// Most characters of a text that an error shows.
 pub(crate) const SHOWN: usize = 60;
@@ -94,6 +97,24 @@ fn without_number(mut text: String) -> String {
         text.replace_range(from..=from + length, "");
     }
     text
+}
+
+/// SHA-256 of the concatenated parts, as 64 hex digits.
+pub(crate) fn sha256_hex(parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.as_bytes());
+    }
+    hex(&hash.finalize())
+}
+
+/// Bytes as hex digits, two of each.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 #[cfg(test)]

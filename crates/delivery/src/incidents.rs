@@ -1,15 +1,18 @@
-//! Tells operators what begins and what is over, once each.
+//! Tells operators and other programs what begins and what is over, once each.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error as StdError;
 
+use tidegate_core::config::{Campaign, Campaigns};
+use tidegate_core::events::{of_incidents, of_run};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::incidents::{GrowthMemory, IncidentChanges, RunFigures, incidents};
 
 use crate::control;
-use crate::ports::{Announce, Clock, Ledger, PortError};
+use crate::ports::{Announce, Clock, Events, Ledger, PortError, QueueUrl, Queues, Runs, Standing};
 use crate::schedule::ScheduleReport;
 use crate::schedule::minute::SchedulerRunReport;
+use crate::waiting::{depths, listed};
 
 /// SNS's limit for a subject, in characters.
 const SUBJECT: usize = 100;
@@ -41,13 +44,26 @@ impl IncidentMemory {
     }
 }
 
-/// Tells the topic of `stack` which incidents have begun and which are over since they were told last, and
+/// The newest runs that are looked at: those that are under way.
+const RUNS: usize = 20;
+
+/// Who is told of a stack.
+#[derive(Debug)]
+pub struct Listeners<'a, T, B> {
+    /// The stack's name.
+    pub stack: &'a str,
+    /// The operators' topic.
+    pub topic: Option<&'a T>,
+    /// Other programs' bus.
+    pub bus: Option<&'a B>,
+}
+
+/// Tells the stack's listeners which incidents have begun and which are over since they were told last, and
 /// notes it in the control record. Nothing is told and nothing written while nothing changes.
 ///
 /// It is told first and noted then: if the note fails, it is told again a minute later.
-pub async fn tell(
-    topic: &impl Announce,
-    stack: &str,
+pub async fn tell<T: Announce, B: Events>(
+    listeners: &Listeners<'_, T, B>,
     memory: &IncidentMemory,
     report: Option<&ScheduleReport>,
     minute: &SchedulerRunReport,
@@ -62,7 +78,10 @@ pub async fn tell(
     if changes.is_empty() {
         return;
     }
-    if let Err(error) = announce(topic, stack, &changes).await {
+    if listeners.topic.is_none() && listeners.bus.is_none() {
+        return;
+    }
+    if let Err(error) = listeners.tell(&changes).await {
         return tracing::error!(error = &error as &dyn StdError, "operators are not told");
     }
     let (version, control) = (standing.control_version, standing.control.clone());
@@ -71,6 +90,54 @@ pub async fn tell(
     });
     if let Err(error) = noted.await {
         tracing::warn!(error = &error as &dyn StdError, "operators may be told again");
+    }
+}
+
+/// Tells the bus which runs are over, once each, and notes it in the run. A run is over once all of its mail is gone
+/// ([`Run::is_settled`](tidegate_core::runs::Run::is_settled)) and nothing waits on its campaign's queues.
+pub async fn tell_finished<T, B: Events>(
+    listeners: &Listeners<'_, T, B>,
+    campaigns: &Campaigns,
+    standing: &Standing,
+    queues: &impl Queues,
+    clock: &impl Clock,
+    runs: &impl Runs,
+) {
+    let Some(bus) = listeners.bus else { return };
+    let told = async {
+        for stored in runs.runs(RUNS).await? {
+            let (run, now) = (&stored.run, EpochMillis::from(clock.wall()));
+            let is_settled = run.is_settled(&standing.counters, &standing.control, now);
+            if run.finished.is_some() || !is_settled {
+                continue;
+            }
+            let campaign = listed(campaigns, standing).iter().find(|of| of.name == run.campaign);
+            let urls = campaign.into_iter().flat_map(Campaign::queues);
+            let urls: Vec<QueueUrl> = urls.map(|(_, url)| QueueUrl::new(url)).collect();
+            if depths(queues, &urls).await?.iter().any(|depth| depth.all() > 0) {
+                continue;
+            }
+            bus.put(&[of_run(listeners.stack, run, now)]).await?;
+            let mut noted = stored.clone();
+            noted.run.finished = Some(now);
+            runs.set_run(&noted).await?;
+        }
+        Ok::<_, PortError>(())
+    };
+    if let Err(error) = told.await {
+        tracing::warn!(error = &error as &dyn StdError, "programs are not told of a run's end");
+    }
+}
+
+impl<T: Announce, B: Events> Listeners<'_, T, B> {
+    async fn tell(&self, changes: &IncidentChanges) -> Result<(), PortError> {
+        if let Some(topic) = self.topic {
+            announce(topic, self.stack, changes).await?;
+        }
+        match self.bus {
+            Some(bus) => bus.put(&of_incidents(self.stack, changes)).await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -40,7 +40,7 @@ pub use clock::{Latency, SeededEntropy, SimClock, Universe};
 pub use faults::{Fake, Fault, FaultPlan, Operation, Rule, Strike};
 pub use ledger::{LedgerUnits, MemoryLedger};
 pub use queues::{MemoryQueues, MessageState, QueueSettings, QueuedMessage};
-pub use services::{MemoryInvoke, MemoryMonitor, MemoryTopic};
+pub use services::{MemoryBus, MemoryInvoke, MemoryMonitor, MemoryTopic};
 pub use ses::{
     Counting, MemoryAccount, MemoryMailer, MemorySes, MemorySuppressionList, SesArrival,
     SesSettings, SesTenant, failures,

@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use tidegate_core::Timestamp;
+use tidegate_core::events::StackEvent;
 use tidegate_core::tick::Tick;
 use tidegate_delivery::ports::{
-    Announce, FailureKind, Invoke, Monitor, MonitorReport, PastRates, PortError,
+    Announce, Events, FailureKind, Invoke, Monitor, MonitorReport, PastRates, PortError,
 };
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
@@ -143,6 +144,35 @@ impl Announce for MemoryTopic {
             Ok(())
         };
         self.faults.call(Operation::Announce, "topic", act).await
+    }
+}
+
+/// A bus in memory that keeps what was put onto it. A clone is the same.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryBus {
+    events: SharedState<Vec<StackEvent>>,
+    faults: Faults,
+}
+
+impl MemoryBus {
+    /// A handle on the same bus whose calls fail as `plan` says.
+    pub fn with_faults(self, plan: &FaultPlan) -> Self {
+        Self { faults: plan.into(), ..self }
+    }
+
+    /// The events put so far.
+    pub fn events(&self) -> Vec<StackEvent> {
+        self.events.with(|events| events.clone())
+    }
+}
+
+impl Events for MemoryBus {
+    async fn put(&self, events: &[StackEvent]) -> Result<(), PortError> {
+        let act = async {
+            self.events.with(|all| all.extend_from_slice(events));
+            Ok(())
+        };
+        self.faults.call(Operation::PutEvents, "bus", act).await
     }
 }
 

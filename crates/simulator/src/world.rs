@@ -17,7 +17,7 @@ use tidegate_core::timestamp::SECOND;
 use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
 use tidegate_delivery::bucketed::Bucketed;
-use tidegate_delivery::incidents::{IncidentMemory, tell};
+use tidegate_delivery::incidents::{IncidentMemory, Listeners, tell, tell_finished};
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::{
     BATCH, BATCH_BYTES, Entropy as _, EntryError, FailureKind, Ledger as _, Outgoing, PortError,
@@ -27,9 +27,9 @@ use tidegate_delivery::schedule::minute::{self, SchedulerRunReport, SumsMemory};
 use tidegate_delivery::schedule::refill::{Refill, RefillMemory};
 use tidegate_delivery::schedule::{self, SchedulePorts, ScheduleReport};
 use tidegate_fakes::{
-    FaultPlan, MemoryAccount, MemoryBucket, MemoryInvoke, MemoryLedger, MemoryMailer, MemoryQueues,
-    MemorySes, MemoryStore, MemoryTopic, QueueSettings, QueuedMessage, SeededEntropy, SimClock,
-    Universe,
+    FaultPlan, MemoryAccount, MemoryBucket, MemoryBus, MemoryInvoke, MemoryLedger, MemoryMailer,
+    MemoryQueues, MemorySes, MemoryStore, MemoryTopic, QueueSettings, QueuedMessage, SeededEntropy,
+    SimClock, Universe,
 };
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -64,6 +64,8 @@ pub struct World {
     pub invoke: MemoryInvoke,
     /// The topic that tells operators.
     pub topic: MemoryTopic,
+    /// The bus that tells other programs.
+    pub bus: MemoryBus,
     /// If set, ticks carry this rate instead of the quota that the scheduler read.
     pub tick_rate: Cell<Option<Rate>>,
     /// Additional latency of every tick on its way to the poller.
@@ -110,7 +112,7 @@ impl World {
             create(FEEDBACK);
         }
         queues.set_latency(settings.sqs_latency);
-        let topic = MemoryTopic::new(universe);
+        let (topic, bus) = (MemoryTopic::new(universe), MemoryBus::default());
         let (invoke, ticks) = MemoryInvoke::new(universe, seed.wrapping_add(2));
         Ok(Self {
             universe,
@@ -123,6 +125,7 @@ impl World {
             mail_faults: FaultPlan::new(universe, seed.wrapping_add(5)),
             invoke,
             topic,
+            bus,
             tick_rate: Cell::new(None),
             tick_delay: Cell::new(Duration::ZERO),
             starts: Cell::default(),
@@ -326,8 +329,14 @@ impl World {
         let minute = minute::run(ticks, feedback, pressure, refill, &self.sums, clock, ledger);
         let (report, minute) = Box::pin(minute).await;
         let topic = self.topic.clone().with_faults(&self.faults);
-        let (stack, told) = ("simulated", report.as_ref().ok());
-        tell(&topic, stack, &self.incidents, told, &minute, clock, ledger).await;
+        let bus = self.bus.clone().with_faults(&self.faults);
+        let bus = config.event_bus.is_some().then_some(&bus);
+        let listeners = Listeners { stack: "simulated", topic: Some(&topic), bus };
+        let told = report.as_ref().ok();
+        tell(&listeners, &self.incidents, told, &minute, clock, ledger).await;
+        if let (Some(known), Some(now)) = (&config.back_pressure, &minute.standing) {
+            tell_finished(&listeners, &known.campaigns, now, queues, clock, ledger).await;
+        }
         self.minute_reports.borrow_mut().push(minute);
         self.schedule_reports.borrow_mut().extend(report);
     }

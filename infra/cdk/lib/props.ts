@@ -195,6 +195,27 @@ export interface TidegateProps {
   readonly audit?: 'on' | 'off';
 
   /**
+   * The EventBridge bus that gets events of mail that SES was not given, of holds, incidents and
+   * runs: its name or its ARN.
+   * @default - none
+   */
+  readonly eventBus?: string;
+
+  /**
+   * The OTLP endpoint to which the poller tells its windows, and the sends of mails whose producer
+   * records their trace: a URL such as `http://localhost:4318/v1/traces`.
+   * @default - none
+   */
+  readonly traces?: string;
+
+  /**
+   * The ARN of a version of a Lambda layer that has an OTLP extension for the poller, such as
+   * OpenTelemetry's collector.
+   * @default - none
+   */
+  readonly tracesLayer?: string;
+
+  /**
    * While every queue is empty, the scheduler counts their messages once in this many seconds, and no
    * poller runs: the first mail after a pause waits as long, unless somebody wakes the stack.
    * 1 keeps a tick for every window. From 1 to 60.

@@ -63,6 +63,8 @@ const EFFECTS: [Partial<TidegateProps>, Record<string, string | undefined>][] = 
     TIDEGATE_QUOTA_PER_SECOND: '14.5', TIDEGATE_MAX_IN_FLIGHT: '100', TIDEGATE_RATE_MARGIN: '0.05',
   }],
   [{ allowedSenders: ['a@example.org', '*@example.net'] }, { TIDEGATE_ALLOWED_SENDERS: 'a@example.org,*@example.net' }],
+  [{ traces: 'http://localhost:4318/v1/traces' }, { TIDEGATE_TRACES: 'http://localhost:4318/v1/traces' }],
+  [{ eventBus: 'default' }, { TIDEGATE_EVENT_BUS: 'default' }],
   [{ deferral: true }, {
     TIDEGATE_STORE: 's3://MailTemplateStoreBucket/store', TIDEGATE_DEFERRAL: 'on',
   }],

@@ -14,6 +14,7 @@ mod deduplication;
 mod deferral;
 mod deletes;
 mod domains;
+mod events;
 mod exclusions;
 mod express;
 mod fallback;
@@ -45,6 +46,7 @@ mod tenants;
 mod texts;
 mod ticks;
 mod timed;
+mod traces;
 mod upload;
 mod why;
 

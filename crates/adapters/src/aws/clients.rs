@@ -12,8 +12,8 @@ use tidegate_delivery::ports::{Account, AccountStatus, PortError};
 #[cfg(feature = "sms")]
 use super::SmsAccount;
 use super::{
-    AwsMailer, DynamoLedger, LambdaInvoke, S3Store, SesAccount, SesSuppressionList, SnsTopic,
-    SqsQueues, SystemClock, Wire,
+    AwsMailer, DynamoLedger, EventBus, LambdaInvoke, S3Store, SesAccount, SesSuppressionList,
+    SnsTopic, SqsQueues, SystemClock, TraceEndpoint, Wire,
 };
 
 /// The SDK's configuration and the one HTTP client that all adapters share.
@@ -135,6 +135,16 @@ impl Clients {
     /// The SNS topic with the ARN `arn`.
     pub fn topic(&self, arn: impl Into<String>) -> SnsTopic {
         SnsTopic::new(&aws_sdk_sns::Client::new(&self.config), arn)
+    }
+
+    /// The OTLP endpoint at `url`.
+    pub fn traces(&self, url: impl Into<String>) -> TraceEndpoint {
+        TraceEndpoint::new(&self.config, url)
+    }
+
+    /// The EventBridge bus with this name or ARN.
+    pub fn event_bus(&self, name: impl Into<String>) -> EventBus {
+        EventBus::new(&self.config, name)
     }
 
     /// The monitoring service, for the stack `stack` with the names of scheduler and poller.

@@ -9,7 +9,7 @@ use tidegate_core::Timestamp;
 use tidegate_delivery::ports::PortError;
 
 use super::error::port_error;
-use super::sms::{JsonClient, JsonService, Manner};
+use super::json_client::{JsonClient, JsonService, Manner};
 
 const LOGS: JsonService = JsonService {
     target: "Logs_20140328",

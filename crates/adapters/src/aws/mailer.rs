@@ -29,7 +29,9 @@ use tidegate_delivery::ports::{Mail, Mailer, Monotonic, SendAnswer, Writer, Writ
 
 use crate::aws::error::find;
 #[cfg(feature = "sms")]
-use crate::aws::sms::{self, JsonClient, Manner, SMS};
+use crate::aws::json_client::{JsonClient, Manner};
+#[cfg(feature = "sms")]
+use crate::aws::sms::{self, SMS};
 use crate::aws::system::SystemClock;
 use crate::aws::wire::{RequestKind, Ticket};
 use crate::aws::{json, ses};

@@ -10,6 +10,7 @@
 //! | `Ledger`, `Marks`, `Exclusions`, `History` | [`DynamoLedger::new`]`(&aws_sdk_dynamodb::Client, table)` |
 //! | `Store` | [`S3Store::new`]`(&aws_sdk_s3::Client, location)` |
 //! | `Invoke` | [`LambdaInvoke::new`]`(&aws_sdk_lambda::Client, function)` |
+//! | `Events` | [`EventBus::new`]`(&SdkConfig, name)` |
 //! | `Monitor` | `CloudWatch::new`, with the feature `cloudwatch` |
 //! | `Clock` | [`SystemClock::new`]`()`, which is `Copy` |
 //! | `Entropy` | [`SystemEntropy`] |
@@ -28,9 +29,11 @@ mod cloudwatch;
 mod dynamodb;
 pub mod emf;
 mod error;
+mod event_bus;
 mod json;
+mod json_client;
 mod lambda;
-#[cfg(all(feature = "cloudwatch", feature = "sms"))]
+#[cfg(feature = "cloudwatch")]
 mod logs;
 mod mailer;
 mod s3;
@@ -41,6 +44,7 @@ mod sns;
 mod sqs;
 pub mod stack;
 mod system;
+mod traces;
 mod wire;
 
 pub use clients::{ChannelAccount, Clients};
@@ -48,8 +52,9 @@ pub use clients::{ChannelAccount, Clients};
 pub use cloudwatch::CloudWatch;
 pub use dynamodb::DynamoLedger;
 pub use error::port_error;
+pub use event_bus::EventBus;
 pub use lambda::{LambdaInvoke, Waker};
-#[cfg(all(feature = "cloudwatch", feature = "sms"))]
+#[cfg(feature = "cloudwatch")]
 pub use logs::CloudWatchLogs;
 pub use mailer::AwsMailer;
 pub use s3::S3Store;
@@ -59,6 +64,7 @@ pub use sms::SmsAccount;
 pub use sns::SnsTopic;
 pub use sqs::SqsQueues;
 pub use system::{SystemClock, SystemEntropy};
+pub use traces::TraceEndpoint;
 pub use wire::Wire;
 pub(crate) use wire::trust_roots;
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use strum::EnumString;
 
+use campaigns::is_url;
 pub use campaigns::{Campaign, Campaigns, EXPRESS, is_campaign_name, is_word, queue_key};
 pub use deadlines::{DECIDED, LAST_START, MOVED, POLLER_TIMEOUT, QUEUE_CALL, REPORTED, SETTLED};
 pub use groups::{BackPressureConfig, Cap, FeedbackConfig, LedgerKind, LimitsConfig};
@@ -28,6 +29,7 @@ use crate::limiter::Floor;
 use crate::memory::Memory;
 use crate::rate::RateMargin;
 use crate::store::Location;
+use crate::text::is_word_of;
 use crate::text_message::{AllowedTexts, Origins};
 
 /// The treatment of messages that were received and are unsent at the end of the window.
@@ -94,6 +96,10 @@ pub struct PollerConfig {
     pub store: Option<Location>,
     /// `TIDEGATE_DEFERRAL`: whether mail of low priority is deferred while the level is above clear.
     pub defers: bool,
+    /// `TIDEGATE_TRACES`: the OTLP endpoint for traces; `None` makes none.
+    pub traces: Option<String>,
+    /// `TIDEGATE_EVENT_BUS`: the bus that gets events of mail that SES was not given; `None` makes none.
+    pub event_bus: Option<String>,
     /// `TIDEGATE_CAMPAIGN_FLOOR`: the express floor.
     pub campaign_floor: Floor,
     /// `TIDEGATE_SHARED_BUCKET` and the variables that belong to it; `None` if no other software sends
@@ -134,6 +140,8 @@ pub struct SchedulerConfig {
     pub store: Option<Location>,
     /// `TIDEGATE_ALARM_TOPIC`: the ARN of the topic to which incidents are told; `None` tells nobody.
     pub alarm_topic: Option<String>,
+    /// `TIDEGATE_EVENT_BUS`: the bus that gets events of holds, incidents and runs; `None` makes none.
+    pub event_bus: Option<String>,
 }
 
 impl PollerConfig {
@@ -195,6 +203,8 @@ impl PollerConfig {
                 .read(&settings::CONFIGURATION_SET, |text| is_word(text).then(|| text.to_owned())),
             store: vars.read(&settings::STORE, Location::parse),
             defers: vars.text(&settings::DEFERRAL).as_deref() == Some("on"),
+            traces: vars.read(&settings::TRACES, |text| is_url(text).then(|| text.to_owned())),
+            event_bus: vars.read(&settings::EVENT_BUS, event_bus),
             campaign_floor: vars.parsed(&settings::CAMPAIGN_FLOOR),
             shared_bucket: vars.shared_bucket(),
         };
@@ -227,6 +237,7 @@ impl SchedulerConfig {
             back_pressure: vars.back_pressure(),
             store: vars.read(&settings::STORE, Location::parse),
             alarm_topic: vars.read(&settings::ALARM_TOPIC, topic_arn),
+            event_bus: vars.read(&settings::EVENT_BUS, event_bus),
         };
         vars.finish(config)
     }
@@ -238,6 +249,11 @@ fn topic_arn(text: &str) -> Option<String> {
     let is_topic = matches!(parts[..], ["arn", partition, "sns", region, account, name]
         if ![partition, region, account, name].contains(&""));
     is_topic.then(|| text.trim().to_owned())
+}
+
+/// A bus's name or its ARN, `arn:aws:events:eu-west-1:123456789012:event-bus/outcomes`. A partner's name has slashes.
+fn event_bus(text: &str) -> Option<String> {
+    is_word_of(text, 1_600, "/.-_:").then(|| text.to_owned())
 }
 
 #[cfg(test)]

@@ -184,6 +184,9 @@ settings! {
     ALARM_TOPIC = "TIDEGATE_ALARM_TOPIC", Scheduler,
         Text("the ARN of an SNS topic, such as arn:aws:sns:eu-west-1:123456789012:tidegate-alarms"),
         Otherwise("none");
+    /// The EventBridge bus that gets [events](outcomes.md) of mail that SES was not given, of holds, incidents and runs.
+    EVENT_BUS = "TIDEGATE_EVENT_BUS", Both,
+        Text("the name or the ARN of an EventBridge bus, such as default"), Otherwise("none");
     /// The [ledger](concepts.md): a DynamoDB table, or the memory of this one process (`make build` leaves the latter out).
     LEDGER = "TIDEGATE_LEDGER", Both, Text("memory or dynamodb:TABLE"), Required;
     /// An upper bound of the quota in recipients per second, and the quota while SES does not tell it.
@@ -204,6 +207,9 @@ settings! {
     UNSENT = "TIDEGATE_UNSENT", Poller, Choice(&["timeout", "release"]), Value("timeout");
     /// Whether the poller logs a record of each window with its sends, by which [tidegate audit](commands/audit.md) judges a run.
     AUDIT = "TIDEGATE_AUDIT", Poller, Choice(&["on", "off"]), Value("on");
+    /// The OTLP endpoint to which the poller tells its windows, and the sends of mails whose producer records their trace ([traces](operations/traces.md)).
+    TRACES = "TIDEGATE_TRACES", Poller,
+        Text("the URL of an OTLP endpoint for traces over HTTP, such as http://localhost:4318/v1/traces"), Otherwise("none");
     /// The longest pause, in windows of one second, before an empty queue is asked again.
     IDLE_WINDOWS = "TIDEGATE_IDLE_WINDOWS", Poller, Whole(1, 60), Value("5");
     /// While every queue is empty, the scheduler counts their messages once in this many seconds, and no poller runs: the first mail after a pause waits as long, unless somebody [wakes](operations/idle.md) the stack. 1 keeps a tick for every window.

@@ -75,6 +75,14 @@ fn examples_of_text(name: &str) -> Examples {
             &["arn:aws:sns:eu-west-1:123456789012:tidegate-alarms"],
             &["tidegate-alarms", "arn:aws:sqs:eu-west-1:123456789012:alarms", "arn:aws:sns:x"],
         ),
+        "TIDEGATE_EVENT_BUS" => examples(
+            &["default", "arn:aws:events:eu-west-1:123456789012:event-bus/outcomes"],
+            &["two words", "a,b"],
+        ),
+        "TIDEGATE_TRACES" => examples(
+            &["http://localhost:4318/v1/traces", "https://otel.example.org/v1/traces"],
+            &["localhost:4318", "http://localhost:4318", "http://a b/"],
+        ),
         "TIDEGATE_LIMITS" => examples(
             &["gmail.com=10/s", "gmail.com+googlemail.com=10/s, tiny.example=6/m, *=2.5%"],
             &["gmail.com", "gmail.com=fast", "gmail.com=10", "=10/s", "*=10/w", "*=1/s;a.b=1/s"],

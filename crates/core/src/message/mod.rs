@@ -11,3 +11,4 @@ pub mod outcome;
 pub mod retry;
 pub mod ses_request;
 pub mod text_message;
+pub mod trace;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::control::{Cancel, Control};
+use crate::counters::{Counter, at_least_0};
 use crate::identity::EpochMillis;
 
 /// Most runs that the ledger keeps; an older one is forgotten.
@@ -52,6 +53,9 @@ pub struct Run {
     /// The rows in the store, if the stack enqueues them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uploaded: Option<UploadedRows>,
+    /// When programs were told that it is over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished: Option<EpochMillis>,
 }
 
 /// Who enqueues the rows that are in the store, in place of a host's name.
@@ -188,6 +192,25 @@ impl Run {
             _ if is_done => RunStage::Done,
             _ => RunStage::Sending,
         };
+    }
+
+    /// Whether so much of the campaign's mail was sent, given up, cancelled or excluded since it began as it enqueued, by
+    /// the ledger's sums, and it enqueues no more. Recipients count, and mail of others on the campaign's queues; so its mail
+    /// is gone once these queues are empty, too.
+    pub fn is_settled(
+        &self,
+        sums: &BTreeMap<String, i64>,
+        control: &Control,
+        now: EpochMillis,
+    ) -> bool {
+        let Baseline { sent, dead, cancelled, excluded, .. } = self.before;
+        let since = |counter: Counter, before| counter.sum_of(&self.campaign, sums) - before;
+        let gone = since(Counter::Sent, sent)
+            + since(Counter::Dead, dead)
+            + since(Counter::Cancelled, cancelled)
+            + since(Counter::Excluded, excluded);
+        matches!(self.stage_at(now, control), RunStage::Done | RunStage::Cancelled)
+            && at_least_0(gone) >= self.enqueued
     }
 
     /// Whether somebody enqueues it at `now`.

@@ -13,7 +13,10 @@ use tidegate_core::audit::AuditRecord;
 use tidegate_core::bucket::Pace;
 use tidegate_core::config::PollerConfig;
 use tidegate_core::counters::{Counter, WindowCounts};
+use tidegate_core::events::MailFate;
 use tidegate_core::exclusions::ExclusionList;
+use tidegate_core::identity::Envelope;
+use tidegate_core::trace::{SendSpan, TraceParent};
 
 use super::limits::LimitWindow;
 use super::plan::Plan;
@@ -54,14 +57,24 @@ pub(super) struct Context<'a, E: Environment> {
     pub(super) token: String,
     /// Everything that was counted in this window so far.
     pub(super) counts: RefCell<WindowCounts>,
-    /// The window's record for the log; none if `TIDEGATE_AUDIT` is `off`.
-    pub(super) record: RefCell<Option<Box<AuditRecord>>>,
+    pub(super) notes: Notes,
     /// The window's limits: their slots, and the mail in their queues.
     pub(super) limits: LimitWindow,
     /// Messages that the drain received and that are not yet settled.
     pub(super) buffered: Cell<usize>,
     /// The highest receive count of any message of this window.
     pub(super) highest_receive_count: Cell<u32>,
+}
+
+/// Of single mails, for whoever reads the run from outside.
+#[derive(Default)]
+pub(super) struct Notes {
+    /// The window's record for the log; none if `TIDEGATE_AUDIT` is `off`.
+    pub(super) record: RefCell<Option<Box<AuditRecord>>>,
+    /// Mail that SES was not given; none is kept without `TIDEGATE_EVENT_BUS`.
+    pub(super) fates: RefCell<Vec<MailFate>>,
+    /// Sends whose trace the producer records; none is kept without `TIDEGATE_TRACES`.
+    pub(super) sends: RefCell<Vec<SendSpan>>,
 }
 
 impl<E: Environment> Context<'_, E> {
@@ -90,6 +103,18 @@ impl<E: Environment> Context<'_, E> {
         let age = self.now().saturating_since(Timestamp::from_millis(received.sent_at_millis));
         self.count(Counter::ReceivedOften, u64::from(count > MANY_RECEIVES));
         self.count(Counter::Old, u64::from(age > OLD));
+    }
+
+    /// The trace that a mail's events at SES carry: its producer's, if traces are told.
+    pub(super) fn trace_of<'m>(&self, envelope: &'m Envelope) -> Option<&'m TraceParent> {
+        self.config.traces.as_ref().and(envelope.trace.as_ref())
+    }
+
+    /// Notes a mail's fate, for the events.
+    pub(super) fn note_fate(&self, fate: MailFate) {
+        if self.config.event_bus.is_some() {
+            self.notes.fates.borrow_mut().push(fate);
+        }
     }
 
     /// Gives one message's place in the drain's buffer free.
@@ -205,6 +230,11 @@ impl WindowTime {
     pub(super) fn start(clock: &impl Clock) -> Self {
         let (wall, monotonic) = clock.now();
         Self { wall, monotonic }
+    }
+
+    /// When the poller began.
+    pub(super) fn began(self) -> Timestamp {
+        self.wall
     }
 
     pub(super) fn now(self, clock: &impl Clock) -> Timestamp {

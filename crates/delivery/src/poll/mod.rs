@@ -32,7 +32,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use claim::{ClaimedWindow, claim};
-use context::{Context, ExclusionCache};
+use context::{Context, ExclusionCache, Notes};
 use drain::{DrainResult, drain};
 use feed::{Feed, feed};
 use futures_channel::mpsc::unbounded;
@@ -105,7 +105,7 @@ impl<E: Environment> Poller<E> {
             time,
             token: request.token,
             counts: RefCell::new(arrival),
-            record: RefCell::new(record),
+            notes: Notes { record: RefCell::new(record), ..Notes::default() },
             limits: LimitWindow::new(&plan.limits),
             buffered: Cell::default(),
             highest_receive_count: Cell::new(0),
@@ -121,7 +121,7 @@ impl<E: Environment> Poller<E> {
         if let Some(end) = idle_end(&plan) {
             report.end = end;
             report.counts.add(Counter::Unused, report.slots);
-            report.record = ctx.record.take();
+            report.record = ctx.notes.record.take();
             return report;
         }
         serve_slots(&ctx, report).await
@@ -196,7 +196,9 @@ async fn tell<E: Environment>(
     report.highest_receive_count = ctx.highest_receive_count.get();
     report.counts.clone_from(&ctx.counts.borrow());
     let had_mail = fed.as_ref().map(Lanes::had_mail).or(drained.had_mail);
-    report.record = ctx.record.take();
+    report.fates = ctx.notes.fates.take();
+    report.spans = ctx.config.traces.as_ref().map(|_| record::spans(ctx, &report.counts));
+    report.record = ctx.notes.record.take();
     if let Some(record) = &mut report.record {
         record::end(record, had_mail.unwrap_or_default(), &report.counts);
     }

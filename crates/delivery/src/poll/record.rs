@@ -5,6 +5,7 @@ use tidegate_core::audit::{
 };
 use tidegate_core::counters::{Counter, WindowCounts};
 use tidegate_core::outcome::Outcome;
+use tidegate_core::trace::{MOST_SPANS, SendSpan, WindowSpans};
 
 use super::claim::ClaimedWindow;
 use super::context::Context;
@@ -42,9 +43,28 @@ pub(super) fn begin(plan: &Plan, claimed: &ClaimedWindow) -> Box<AuditRecord> {
     })
 }
 
+/// Notes a send as a span, if its request was written and its producer records its trace.
+pub(super) fn note_span<E: Environment>(ctx: &Context<'_, E>, send: &EndedSend) {
+    let (sends, envelope) = (&ctx.notes.sends, &send.message.envelope);
+    let trace = ctx.trace_of(envelope).filter(|trace| trace.is_sampled());
+    let (Some(trace), Some(start)) = (trace, send.start) else { return };
+    if sends.borrow().len() < MOST_SPANS {
+        sends.borrow_mut().push(SendSpan {
+            trace: trace.clone(),
+            campaign: envelope.campaign.clone(),
+            id: envelope.identity.id().into_owned(),
+            start,
+            end: start + send.latency,
+            result: send.result.clone().map_err(|(_, outcome)| outcome.as_str()),
+        });
+    }
+}
+
 /// Notes a send, if its request was written.
 pub(super) fn note<E: Environment>(ctx: &Context<'_, E>, send: &EndedSend) {
-    let (Some(record), Some(start)) = (&mut *ctx.record.borrow_mut(), send.start) else { return };
+    let (Some(record), Some(start)) = (&mut *ctx.notes.record.borrow_mut(), send.start) else {
+        return;
+    };
     let (plan, message) = (ctx.plan, &send.message);
     let after_ns = start.as_nanos().wrapping_sub(plan.grid.at(send.slot).as_nanos()).cast_signed();
     let is_merged = plan.merge.as_ref() == Some(&message.held.queue);
@@ -65,6 +85,19 @@ pub(super) fn note<E: Environment>(ctx: &Context<'_, E>, send: &EndedSend) {
         pass: message.envelope.pass,
         identity: identity_hash(&message.envelope.identity),
     });
+}
+
+/// The window's spans, as its work ends.
+pub(super) fn spans<E: Environment>(ctx: &Context<'_, E>, counts: &WindowCounts) -> WindowSpans {
+    let counts = Counter::ALL.iter().map(|counter| (counter.name(), counts.of(*counter)));
+    WindowSpans {
+        window: ctx.plan.window,
+        token: ctx.token.clone(),
+        start: ctx.time.began(),
+        end: ctx.now(),
+        counts: counts.filter(|(_, count)| *count > 0).collect(),
+        sends: ctx.notes.sends.take(),
+    }
 }
 
 /// Completes a record. `had_mail` says by lane whether its campaign had as much mail as its share.

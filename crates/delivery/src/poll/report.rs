@@ -7,9 +7,11 @@ use tidegate_core::Window;
 use tidegate_core::audit::AuditRecord;
 use tidegate_core::counters::{Counter, WindowCounts, debt_of};
 use tidegate_core::email::Priority;
+use tidegate_core::events::MailFate;
 use tidegate_core::limiter::WindowLeft;
 use tidegate_core::outcome::Outcome;
 use tidegate_core::rate::Rate;
+use tidegate_core::trace::WindowSpans;
 
 use crate::ports::LedgerReport;
 
@@ -62,6 +64,12 @@ pub struct WindowReport {
     /// The record of a claimed window, which is logged beside this report; none if `TIDEGATE_AUDIT` is `off`.
     #[serde(skip)]
     pub record: Option<Box<AuditRecord>>,
+    /// Mail that SES was not given, as its events tell it; empty without `TIDEGATE_EVENT_BUS`.
+    #[serde(skip)]
+    pub fates: Vec<MailFate>,
+    /// The window's spans; none without `TIDEGATE_TRACES`.
+    #[serde(skip)]
+    pub spans: Option<WindowSpans>,
 }
 
 impl WindowReport {
@@ -76,6 +84,8 @@ impl WindowReport {
             highest_receive_count: 0,
             latency_ms: None,
             record: None,
+            fates: Vec::new(),
+            spans: None,
         }
     }
 

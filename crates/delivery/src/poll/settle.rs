@@ -22,6 +22,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::config::MOVED;
 use tidegate_core::counters::Counter;
+use tidegate_core::events::MailFate;
 
 use super::context::Context;
 use crate::ports::{
@@ -53,6 +54,18 @@ pub(super) struct Receipt {
     pub(super) object: Option<String>,
     /// Whether it counts in the drain's `buffered` until it is settled.
     pub(super) buffered: bool,
+    /// The mail's fate once this is done, if SES was not given it.
+    pub(super) fate: Option<Box<MailFate>>,
+}
+
+impl Job {
+    /// The same job, which is the end of a mail that SES was not given.
+    pub(super) fn with_fate(mut self, fate: MailFate) -> Self {
+        let (Self::Delete(receipt) | Self::Move { from: receipt, .. } | Self::Show(receipt, _)) =
+            &mut self;
+        receipt.fate = Some(Box::new(fate));
+        self
+    }
 }
 
 /// Settles the messages that come through `jobs`, until it is closed and every call has ended.
@@ -260,6 +273,11 @@ impl<E: Environment> Settlement<'_, E> {
         let in_time = ctx.monotonic() + pause(tries + 1) <= ctx.after_close(MOVED);
         let mut again = Vec::new();
         for (index, Pended { mut receipt, .. }) in entries.into_iter().enumerate() {
+            if done(index)
+                && let Some(fate) = receipt.fate.take()
+            {
+                ctx.note_fate(*fate);
+            }
             if matches!(call, Call::Move(_)) && done(index) {
                 // The next queue acknowledged it: only now may it be deleted here.
                 self.pending.push(Job::Delete(receipt));

@@ -28,6 +28,8 @@ pub struct Mail<'a> {
     /// The value of the SES tag `tidegate_limit`: the limits that hear of its bounces, complaints and
     /// deferrals. Without one the mail has no such tag.
     pub limits: Option<&'a str>,
+    /// The value of the SES tag `tidegate_trace`; without one the mail has no such tag.
+    pub trace: Option<&'a str>,
     /// SES's tenant for which it is sent; none without one.
     pub tenant: Option<&'a str>,
     /// The rate in force in recipients per second, and the rate margin.
@@ -61,8 +63,9 @@ pub type Writer = Box<dyn FnOnce(Mail<'_>) -> WrittenRequest + Send>;
 impl<'a> Mail<'a> {
     /// A mail without a tenant, and without limits that change or pace it.
     pub const fn new(content: &'a Content, campaign: &'a str, id: &'a str, pace: Pace) -> Self {
-        let (through, limits, tenant) = (None, None, None);
-        Self { content, campaign, id, through, limits, tenant, pace, takes: &[], written: None }
+        let (through, limits, trace, tenant) = (None, None, None, None);
+        let takes = &[];
+        Self { content, campaign, id, through, limits, trace, tenant, pace, takes, written: None }
     }
 
     /// The configuration set through which it is sent, or its own; `None` without either.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_core::Timestamp;
+use tidegate_core::events::StackEvent;
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::tick::Tick;
 
@@ -86,6 +87,15 @@ pub trait Announce {
     /// # Errors
     /// [`PortError`] if it is not known whether anybody was told.
     fn announce(&self, subject: &str, text: &str) -> impl Future<Output = Result<(), PortError>>;
+}
+
+/// Takes events for other programs.
+pub trait Events {
+    /// Puts events onto the bus. They may arrive twice, and in any order.
+    ///
+    /// # Errors
+    /// [`PortError`] if some are not known to be on it.
+    fn put(&self, events: &[StackEvent]) -> impl Future<Output = Result<(), PortError>>;
 }
 
 /// Hands ticks to the poller, by invoking its function.

@@ -332,6 +332,7 @@ pub enum Operation {
     /// `Invoke::tick`; the resource is the window.
     Tick,
     Announce,
+    PutEvents,
     /// Both calls of the monitoring service.
     Monitor,
 }

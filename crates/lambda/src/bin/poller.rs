@@ -8,19 +8,21 @@ use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::tower::util::MapResultLayer;
 use lambda_runtime::{Diagnostic, LambdaEvent, Runtime, service_fn};
 use serde_json::Value;
-use tidegate_adapters::aws::{Clients, SystemClock, SystemEntropy};
+use tidegate_adapters::aws::{Clients, EventBus, SystemClock, SystemEntropy, TraceEndpoint};
 use tidegate_adapters::redis::RedisBucket;
 use tidegate_core::channel::Channel;
 use tidegate_core::config::{Campaigns, ConfigError, LedgerKind, PollerConfig, SharedBucketConfig};
+use tidegate_core::events::of_mails;
 use tidegate_core::tick::Tick;
+use tidegate_core::trace::WindowSpans;
 use tidegate_delivery::bucketed::Bucketed;
 use tidegate_delivery::poll::{PollError, Poller, WindowReport};
 use tidegate_delivery::ports::{
-    Clock as _, Environment, Exclusions, Ledger, Mailer as _, Marks, Ports, Runs,
+    Clock as _, Environment, Events as _, Exclusions, Ledger, Mailer as _, Marks, Ports, Runs,
 };
 use tidegate_lambda::{
     LambdaFunction, begin_invocation, diagnostic, failed_metrics, failed_start, log_record,
-    poller_metrics, publish, start,
+    poller_metrics, publish, stack_name, start,
 };
 
 /// How long connections are opened before the first tick is taken. Lambda gives more processor time to the
@@ -93,6 +95,10 @@ impl LambdaFunction for PollerFunction {
             )
         };
         let _ = tokio::time::timeout(WARMING, warming).await;
+        let programs = &Programs {
+            bus: config.event_bus.as_ref().map(|name| clients.event_bus(name)),
+            traces: config.traces.as_ref().map(|url| clients.traces(url)),
+        };
         let poller = Poller::new(ports, config);
         let (poller, clock, failures, ends) = (&poller, &clock, &failures, &Cell::new(false));
         let handler = service_fn(|event: LambdaEvent<Value>| async move {
@@ -113,6 +119,9 @@ impl LambdaFunction for PollerFunction {
                 log_record(*record);
             }
             publish(metrics);
+            if let Ok(report) = &mut answer {
+                programs.tell(report).await;
+            }
             answer
         });
         // An error after the answer was given ends the process before it asks for the next event. Lambda gives the next
@@ -128,6 +137,28 @@ impl LambdaFunction for PollerFunction {
                 ExitCode::SUCCESS
             }
             Err(error) => failed_start(error.as_ref()),
+        }
+    }
+}
+
+/// Other programs that are told of a window, once its work is done.
+struct Programs {
+    bus: Option<EventBus>,
+    traces: Option<TraceEndpoint>,
+}
+
+impl Programs {
+    async fn tell(&self, report: &mut WindowReport) {
+        let spans = report.spans.take().filter(WindowSpans::is_sampled);
+        if let (Some(endpoint), Some(spans)) = (&self.traces, spans)
+            && let Err(error) = endpoint.put(spans.to_otlp(&stack_name())).await
+        {
+            tracing::warn!(error = &error as &dyn std::error::Error, "spans not put");
+        }
+        let Some(bus) = self.bus.as_ref().filter(|_| !report.fates.is_empty()) else { return };
+        let events = of_mails(&stack_name(), report.fates.drain(..));
+        if let Err(error) = bus.put(&events).await {
+            tracing::error!(error = &error as &dyn std::error::Error, "events not put");
         }
     }
 }

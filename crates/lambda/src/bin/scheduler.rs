@@ -9,7 +9,7 @@ use tidegate_core::channel::Channel;
 use tidegate_core::config::{ConfigError, LedgerKind, SchedulerConfig};
 use tidegate_core::idle::is_wake;
 use tidegate_delivery::back_pressure::{BackPressure, BackPressureMemory};
-use tidegate_delivery::incidents::{IncidentMemory, tell};
+use tidegate_delivery::incidents::{IncidentMemory, Listeners, tell, tell_finished};
 use tidegate_delivery::ports::{Clock as _, Exclusions, Ledger, Marks, Runs};
 use tidegate_delivery::schedule::minute::SumsMemory;
 use tidegate_delivery::schedule::refill::{Refill, RefillMemory};
@@ -53,12 +53,15 @@ impl LambdaFunction for SchedulerFunction {
         let store = config.store.clone().map(|location| clients.store(location));
         let gauge = BackPressureMemory::default();
         let topic = config.alarm_topic.as_ref().map(|arn| clients.topic(arn));
+        let bus = config.event_bus.as_ref().map(|name| clients.event_bus(name));
         let incidents = IncidentMemory::default();
         let parts = (&config, &clock, &account, &ledger, &invoke, &queues);
         let failures = &failures;
         let (store, gauge) = (store.as_ref(), &gauge);
         let refills = &RefillMemory::default();
-        let (topic, incidents) = (topic.as_ref(), &incidents);
+        let stack = stack_name();
+        let listeners = &Listeners { stack: &stack, topic: topic.as_ref(), bus: bus.as_ref() };
+        let incidents = &incidents;
         let sums = &SumsMemory::default();
         let handler = service_fn(|event: LambdaEvent<Value>| async move {
             let of = &event.context;
@@ -76,9 +79,9 @@ impl LambdaFunction for SchedulerFunction {
             let (report, minute) =
                 Box::pin(minute::run(ticks, reading, back_pressure, refill, sums, clock, ledger))
                     .await;
-            if let Some(topic) = topic {
-                let (stack, report) = (stack_name(), report.as_ref().ok());
-                tell(topic, &stack, incidents, report, &minute, clock, ledger).await;
+            tell(listeners, incidents, report.as_ref().ok(), &minute, clock, ledger).await;
+            if let (Some(known), Some(now)) = (&config.back_pressure, &minute.standing) {
+                tell_finished(listeners, &known.campaigns, now, queues, clock, ledger).await;
             }
             let ledger_failed = failures.take();
             let report = report.map_err(|error| {

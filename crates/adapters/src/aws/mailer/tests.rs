@@ -117,8 +117,8 @@ async fn the_short_form_is_a_simple_message_with_tidegates_tags() {
 }
 
 #[tokio::test]
-async fn the_limits_tag_is_left_out_where_the_producer_gives_all_that_ses_takes() {
-    for (own, told) in [(0, true), (47, true), (48, false)] {
+async fn the_tags_of_limits_and_trace_are_left_out_where_the_producer_gives_all_that_ses_takes() {
+    for (own, told) in [(0, [true; 2]), (46, [true; 2]), (47, [true, false]), (48, [false; 2])] {
         let tags: BTreeMap<String, &str> =
             (0..own).map(|number| (format!("tag-{number}"), "1")).collect();
         let body = json!({"to": "ada@example.com", "from": "news@example.org", "subject": "Hello",
@@ -128,12 +128,15 @@ async fn the_limits_tag_is_left_out_where_the_producer_gives_all_that_ses_takes(
         let mailer = mailer(&ses.ses());
         let latest = mailer.clock.monotonic() + Duration::from_mins(1);
         let limits = Some("gmail_com");
-        let mail = Mail { limits, ..Mail::new(&email, "spring", "1", pace()) };
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let mail = Mail { limits, trace: Some(trace), ..Mail::new(&email, "spring", "1", pace()) };
         mailer.send(mail, latest).await.result.unwrap();
         let asked = ses.seen().remove(0).body["EmailTags"].take();
-        let tag = json!({"Name": "tidegate_limit", "Value": "gmail_com"});
+        let tag = |name: &str, value| json!({"Name": name, "Value": value});
+        let expected = [tag("tidegate_limit", "gmail_com"), tag("tidegate_trace", trace)];
         let tags = asked.as_array().unwrap();
-        assert_eq!((tags.contains(&tag), tags.len() <= 50), (told, true), "{own}");
+        let has = expected.map(|tag| tags.contains(&tag));
+        assert_eq!((has, tags.len() <= 50), (told, true), "{own}");
     }
 }
 

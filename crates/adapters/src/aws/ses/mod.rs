@@ -18,6 +18,7 @@ use tidegate_core::control::TenantStatus;
 use tidegate_core::email::{self, Address, Email, TextLiteral, ses_tag_value};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::reputation::LIMIT_TAG;
+use tidegate_core::trace::TRACE_TAG;
 use tidegate_delivery::ports::{
     Account, AccountStatus, FailureKind, Mail, PortError, SuppressedAddress, SuppressionList,
     SuppressionPage, SuppressionReason,
@@ -179,18 +180,19 @@ fn content(email: &Email) -> SesContent<'_> {
     }
 }
 
-/// Most tags of a mail that SES takes. A producer may give 48; then the tag of the limits is left out.
+/// Most tags of a mail that SES takes. A producer may give 48; then the tags of the limits and the trace are left out.
 const MAX_TAGS: usize = 50;
 
-/// The tags `tidegate_campaign` and `tidegate_id` that every mail carries, the producer's, and that of the limits.
+/// The tags `tidegate_campaign` and `tidegate_id` that every mail carries, the producer's, and those of limits and trace.
 fn tags<'a>(mail: &Mail<'a>, email: &'a Email) -> Vec<NamedValue<'a>> {
     let own = [("tidegate_campaign", mail.campaign), ("tidegate_id", mail.id)];
     let own = own.map(|(name, value)| NamedValue { name, value: ses_tag_value(value) });
     let limits =
         mail.limits.map(|value| NamedValue { name: LIMIT_TAG, value: ses_tag_value(value) });
+    let trace = mail.trace.map(|value| NamedValue { name: TRACE_TAG, value: value.into() });
     let producers = email.tags.iter();
     let producers = producers.map(|(name, value)| NamedValue { name, value: value.into() });
-    own.into_iter().chain(producers).chain(limits).take(MAX_TAGS).collect()
+    own.into_iter().chain(producers).chain(limits).chain(trace).take(MAX_TAGS).collect()
 }
 
 impl<'a> AttachmentBody<'a> {

@@ -20,6 +20,7 @@ use aws_smithy_runtime_api::client::interceptors::context::BeforeTransmitInterce
 use aws_smithy_runtime_api::client::interceptors::dyn_dispatch_hint;
 use serde::{Deserialize, Serialize};
 use tidegate_core::config::QUEUE_CALL;
+use tidegate_core::trace::AWS_TRACE_HEADER;
 use tidegate_delivery::ports::{
     Directory, Entropy as _, Entry, EntryError, Outgoing, PortError, QueueDepth, QueueUrl, Queues,
     Received,
@@ -119,6 +120,7 @@ impl Queues for SqsQueues {
             .wait_time_seconds(seconds(wait))
             .message_system_attribute_names(MessageSystemAttributeName::SentTimestamp)
             .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
+            .message_system_attribute_names(MessageSystemAttributeName::AwsTraceHeader)
             .message_attribute_names("All")
             // If the answer to a receive was lost, a retry with the same attempt id returns the same messages
             // (FIFO queues only).
@@ -297,6 +299,8 @@ struct Delivery {
 struct System {
     sent_timestamp: Option<String>,
     approximate_receive_count: Option<String>,
+    #[serde(rename = "AWSTraceHeader")]
+    trace: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -312,11 +316,13 @@ impl Delivery {
         let number = |text: Option<String>| text?.parse::<u64>().ok();
         let receive_count = number(system.approximate_receive_count);
         let attributes = self.message_attributes.unwrap_or_default().into_iter();
+        let attributes = attributes.filter_map(|(name, a)| Some((name, a.string_value?)));
+        let trace = system.trace.map(|trace| (AWS_TRACE_HEADER.to_owned(), trace));
         Some(Received {
             message_id: self.message_id?,
             receipt: self.receipt_handle?,
             body: self.body.unwrap_or_default().into(),
-            attributes: attributes.filter_map(|(name, a)| Some((name, a.string_value?))).collect(),
+            attributes: attributes.chain(trace).collect(),
             sent_at_millis: number(system.sent_timestamp).unwrap_or_default(),
             receive_count: u32::try_from(receive_count.unwrap_or(1)).unwrap_or(u32::MAX),
         })

@@ -34,7 +34,7 @@ fn sent(body: &str) -> Outgoing {
 async fn a_receive_asks_for_what_is_kept_and_keeps_it() {
     let sqs = Fake::new([ok(&json!({"Messages": [{
         "MessageId": "m-1", "ReceiptHandle": "r-1", "Body": "{}", "MD5OfBody": "not checked",
-        "Attributes": {"SentTimestamp": "1700000000123", "ApproximateReceiveCount": "3"},
+        "Attributes": {"SentTimestamp": "1700000000123", "ApproximateReceiveCount": "3", "AWSTraceHeader": "Root=1-5"},
         "MessageAttributes": {
             "campaign": {"DataType": "String", "StringValue": "spring"},
             "photo": {"DataType": "Binary", "BinaryValue": "AAEC"},
@@ -46,7 +46,9 @@ async fn a_receive_asks_for_what_is_kept_and_keeps_it() {
         message_id: "m-1".to_owned(),
         receipt: "r-1".to_owned(),
         body: "{}".into(),
-        attributes: [("campaign".to_owned(), "spring".to_owned())].into(),
+        attributes: [("campaign", "spring"), ("AWSTraceHeader", "Root=1-5")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
         sent_at_millis: 1_700_000_000_123,
         receive_count: 3,
     };
@@ -56,7 +58,7 @@ async fn a_receive_asks_for_what_is_kept_and_keeps_it() {
     let expected = json!({
         "QueueUrl": standard().as_str(), "MaxNumberOfMessages": 7, "WaitTimeSeconds": 1,
         "MessageAttributeNames": ["All"],
-        "MessageSystemAttributeNames": ["SentTimestamp", "ApproximateReceiveCount"],
+        "MessageSystemAttributeNames": ["SentTimestamp", "ApproximateReceiveCount", "AWSTraceHeader"],
     });
     assert_eq!(asked.body, expected);
     assert_eq!(queues.calls(), 1);

@@ -78,7 +78,6 @@ impl Fake {
     }
 
     /// The configuration of a client without an SDK of its own.
-    #[cfg(feature = "sms")]
     pub(crate) fn config(&self) -> aws_config::SdkConfig {
         config(self.clone())
     }
@@ -148,7 +147,6 @@ impl HttpConnector for Fake {
 }
 
 /// A configuration on any HTTP client.
-#[cfg(feature = "sms")]
 pub(crate) fn config(http: impl HttpClient + 'static) -> aws_config::SdkConfig {
     use aws_credential_types::provider::SharedCredentialsProvider;
     let credentials = Credentials::new("AKID", "secret", None, None, "test");

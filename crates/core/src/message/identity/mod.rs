@@ -19,19 +19,21 @@
 //! Merge queue and limit queues are written by pollers alone.
 
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
 use crate::text::InvalidText;
+pub use crate::text::hex;
+pub(crate) use crate::text::sha256_hex;
 use crate::timestamp::Timestamp;
+use crate::trace::{TRACEPARENT, TraceParent};
 
 /// Most characters of a campaign's name for the attributes to fit: SQS's limit for queue names.
 pub const MAX_CAMPAIGN_CHARS: usize = 80;
@@ -173,24 +175,6 @@ pub fn deduplication_id(identity: &Identity, pass: u32, cancel: Option<EpochMill
     // An identity contains no line feed, so no other identity, pass and time give this text.
     let cancel = cancel.map_or_else(String::new, |at| format!("\n{at}"));
     sha256_hex(&[&identity.0, "\n", &pass.to_string(), &cancel])
-}
-
-/// SHA-256 of the concatenated parts, as 64 hex digits.
-pub(crate) fn sha256_hex(parts: &[&str]) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update(part.as_bytes());
-    }
-    hex(&hash.finalize())
-}
-
-/// Bytes as hex digits, two of each.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 /// Percent-encodes the separators and the characters that SQS refuses in attributes.
@@ -368,9 +352,9 @@ const ENQUEUED_AT: &str = "enqueued_at";
 const FIRST_ATTEMPT_AT: &str = "first_attempt_at";
 const LAST_ERROR: &str = "last_error";
 
-/// The attribute names to request from `ReceiveMessage`.
-pub const ATTRIBUTE_NAMES: [&str; 7] =
-    [CAMPAIGN, IDENTITY, PASS, ATTEMPT, ENQUEUED_AT, FIRST_ATTEMPT_AT, LAST_ERROR];
+/// The names of the attributes that Tidegate writes.
+pub const ATTRIBUTE_NAMES: [&str; 8] =
+    [CAMPAIGN, IDENTITY, PASS, ATTEMPT, ENQUEUED_AT, FIRST_ATTEMPT_AT, LAST_ERROR, TRACEPARENT];
 
 /// The data that goes with a mail from queue to queue. All attributes have the SQS type `String`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -389,6 +373,8 @@ pub struct Envelope {
     pub first_attempt_at: Option<EpochMillis>,
     /// The reason of the last failed send, at most 256 bytes when written.
     pub last_error: Option<String>,
+    /// The trace of its producer; none without one.
+    pub trace: Option<TraceParent>,
 }
 
 /// Error for an attribute of Tidegate's that is missing or malformed.
@@ -423,6 +409,7 @@ impl Envelope {
             enqueued_at,
             first_attempt_at: None,
             last_error: None,
+            trace: None,
         }
     }
 
@@ -439,6 +426,7 @@ impl Envelope {
             (ENQUEUED_AT, TIME),
             (FIRST_ATTEMPT_AT, TIME),
             (LAST_ERROR, MAX_LAST_ERROR_BYTES),
+            (TRACEPARENT, self.trace.as_ref().map_or(0, |trace| trace.as_str().len())),
         ];
         let present = longest.into_iter().filter(|(_, bytes)| *bytes > 0);
         present.map(|(name, bytes)| attribute_bytes(name, bytes)).sum()
@@ -490,6 +478,7 @@ impl Envelope {
             (ENQUEUED_AT, Some(self.enqueued_at.to_string())),
             (FIRST_ATTEMPT_AT, self.first_attempt_at.map(|at| at.to_string())),
             (LAST_ERROR, last_error),
+            (TRACEPARENT, self.trace.as_ref().map(ToString::to_string)),
         ];
         all.into_iter()
             .filter_map(|(name, value)| Some((name, value.filter(|v| !v.is_empty())?)))
@@ -543,6 +532,7 @@ impl Envelope {
                 .map(|value| time(FIRST_ATTEMPT_AT, value))
                 .transpose()?,
             last_error: attribute(LAST_ERROR).map(str::to_owned),
+            trace: TraceParent::of_attributes(attribute),
         }))
     }
 }
@@ -981,6 +971,7 @@ mod envelope_tests {
             (pass, attempt) in any::<(u32, u32)>(),
             (enqueued_at, first) in any::<(u64, Option<u64>)>(),
             last_error in proptest::option::of("(.|\\s){0,400}"),
+            traced in any::<bool>(),
         ) -> Envelope {
             Envelope {
                 identity: Identity::from_body_id(&campaign, &id),
@@ -990,8 +981,14 @@ mod envelope_tests {
                 enqueued_at: EpochMillis::new(enqueued_at),
                 first_attempt_at: first.map(EpochMillis::new),
                 last_error,
+                trace: traced.then(trace),
             }
         }
+    }
+
+    fn trace() -> TraceParent {
+        let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        TraceParent::of_attributes(|name| (name == TRACEPARENT).then_some(text)).unwrap()
     }
 
     fn bytes(envelope: &Envelope) -> usize {

@@ -17,6 +17,7 @@ use futures_util::future::pending;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _, select_biased};
 use tidegate_core::config::DECIDED;
+use tidegate_core::trace::TraceParent;
 
 use super::context::Context;
 use super::feed::Arrival;
@@ -121,6 +122,7 @@ async fn send<E: Environment>(
         tenant: message.tenant.as_deref(),
         through: message.through.as_deref(),
         limits,
+        trace: ctx.trace_of(&message.envelope).map(TraceParent::as_str),
         pace: ctx.pace(),
         takes: &takes,
         written: message.ahead.request.as_ref(),

@@ -32,6 +32,7 @@ impl<E: Environment> Drain<'_, E> {
             ctx.running_means.answered(send.latency, ctx.monotonic());
         }
         record::note(self.ctx, &send);
+        record::note_span(self.ctx, &send);
         send.is_held = self.is_held(&send.message);
         let mut effects = Vec::new();
         let step = self.rules.ended(Box::new(send), &mut effects);

@@ -21,6 +21,7 @@ use tidegate_core::counters::Counter;
 use tidegate_core::deduplication::{Deduplication, MarkState};
 use tidegate_core::email::{EmailError, StoredContent};
 use tidegate_core::memory::Memory;
+use tidegate_core::trace::TraceParent;
 use tidegate_core::{Timestamp, Window};
 
 use super::{Effect, Kept, Leave, MailStep, NextRule};
@@ -120,6 +121,7 @@ struct Request {
     id: String,
     through: Option<String>,
     limits: Option<String>,
+    trace: Option<TraceParent>,
     tenant: Option<String>,
     pace: Pace,
 }
@@ -132,6 +134,7 @@ impl Request {
             id: mail.envelope.identity.id().into_owned(),
             through: mail.through.clone(),
             limits: ctx.plan.limits.table.tags(&mail.demands),
+            trace: ctx.trace_of(&mail.envelope).cloned(),
             tenant: mail.tenant.clone(),
             pace: ctx.pace(),
         }
@@ -141,6 +144,7 @@ impl Request {
         let mail = Mail {
             through: self.through.as_deref(),
             limits: self.limits.as_deref(),
+            trace: self.trace.as_ref().map(TraceParent::as_str),
             tenant: self.tenant.as_deref(),
             ..Mail::new(content, &self.campaign, &self.id, self.pace)
         };

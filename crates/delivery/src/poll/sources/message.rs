@@ -12,6 +12,7 @@ use tidegate_core::control::{CANCELLED, Cancel};
 use tidegate_core::dead_letter::{DeadLetter, LastError, SQS_LIMIT_BYTES};
 use tidegate_core::deduplication::{Mark, MarkState};
 use tidegate_core::email::{EmailErrorKind, Priority, StoredContent, addressed_to, id_of};
+use tidegate_core::events::{FateKind, MailFate};
 use tidegate_core::identity::{
     CAMPAIGN_QUEUE_BYTES, CampaignMessage, Envelope, EpochMillis, Identity, deduplication_id,
     group_id,
@@ -20,6 +21,7 @@ use tidegate_core::limiter::Line;
 use tidegate_core::limits::{Demands, MailFacts};
 use tidegate_core::outcome::{Failure, Outcome};
 use tidegate_core::store::refill::LONGEST_WAIT;
+use tidegate_core::trace::TraceParent;
 use tidegate_core::{Timestamp, in_full, retry};
 
 use crate::poll::context::Context;
@@ -167,7 +169,8 @@ pub(crate) fn read<E: Environment>(
     let fresh = || {
         let campaign = source.campaign.as_deref().unwrap_or(UNKNOWN);
         let identity = Identity::of(campaign, id.as_deref(), &held.message_id);
-        Envelope::fresh(campaign, identity, held.put_at)
+        let trace = TraceParent::of_attributes(attribute);
+        Envelope { trace, ..Envelope::fresh(campaign, identity, held.put_at) }
     };
     let known = match &source.campaign {
         Some(campaign) => {
@@ -177,13 +180,17 @@ pub(crate) fn read<E: Environment>(
         }
         None => Envelope::from_attributes(attribute),
     };
-    let envelope = match known {
+    let mut envelope = match known {
         Ok(known) => known.unwrap_or_else(fresh),
         Err(error) => {
             let (envelope, text) = (fresh(), in_full(&error));
             return Err(reject(held, envelope, "InvalidAttribute", text.clone(), text));
         }
     };
+    // A mail is not given up for its trace.
+    if held.body.len() + envelope.most_bytes() > CAMPAIGN_QUEUE_BYTES {
+        envelope.trace = None;
+    }
     if let Some(Err(error)) = decompress(&held.body) {
         let (text, redacted) = (in_full(&error), error.to_string());
         return Err(reject(held, envelope, "InvalidCompression", text, redacted));
@@ -285,13 +292,27 @@ impl Message {
         at: Option<EpochMillis>,
         buffered: bool,
     ) -> Job {
+        let fate = fate_of(&self.envelope, reason.code.clone());
         let entry = dead_letter(&self.held, last, self.content.to().map(str::to_owned), reason, at);
         // The envelope's pass is the largest before a replay, so that deduplication and the merge queue can
         // tell the replay from every copy. The attempt is 0, so that a replay has all attempts again; the entry
         // states those already made.
         let envelope = Envelope { attempt: 0, ..self.envelope.clone().parked() };
-        move_to(dead_letters, outgoing(entry, &envelope), &self.held, buffered)
+        move_to(dead_letters, outgoing(entry, &envelope), &self.held, buffered).with_fate(fate)
     }
+}
+
+/// The fate of a mail that becomes a dead letter with this code.
+fn fate_of(envelope: &Envelope, code: Option<String>) -> MailFate {
+    let is_cancelled = code.as_deref() == Some(CANCELLED);
+    let kind = if is_cancelled { FateKind::Cancelled } else { FateKind::DeadLettered };
+    MailFate { code, ..gone(envelope, kind) }
+}
+
+/// The fate of a mail that is deleted.
+fn gone(envelope: &Envelope, kind: FateKind) -> MailFate {
+    let (campaign, identity) = (envelope.campaign.clone(), envelope.identity.clone());
+    MailFate { kind, campaign, identity, code: None }
 }
 
 /// The reason of a mail that Tidegate itself gives up.
@@ -339,7 +360,8 @@ fn move_now(to: &QueueUrl, message: Outgoing, held: &Held, buffered: bool) -> Jo
 }
 
 pub(crate) fn receipt(held: &Held, buffered: bool) -> Receipt {
-    Receipt { queue: held.queue.clone(), handle: held.receipt.clone(), object: None, buffered }
+    let (queue, handle) = (held.queue.clone(), held.receipt.clone());
+    Receipt { queue, handle, object: None, buffered, fate: None }
 }
 
 /// Deletes a mail for good, and the object in the store with its content.
@@ -387,7 +409,8 @@ pub(crate) fn reject(rejected: &Rejected, dead_letters: &QueueUrl, buffered: boo
     let (held, envelope) = (&rejected.held, &rejected.envelope);
     let to = addressed_to(&held.body);
     let entry = dead_letter(held, envelope, to, rejected.reason.clone(), None);
-    move_to(dead_letters, outgoing(entry, envelope), held, buffered)
+    let fate = fate_of(envelope, rejected.reason.code.clone());
+    move_to(dead_letters, outgoing(entry, envelope), held, buffered).with_fate(fate)
 }
 
 /// The content of a large mail cannot be fetched, or is none: dead-letter it, with the reason.
@@ -422,7 +445,7 @@ pub(crate) fn give_up(
 pub(crate) fn cancelled(message: &Message, keep: Option<&QueueUrl>, buffered: bool) -> Job {
     event!(info, message, kept = keep.is_some(), "cancelled");
     let Some(dead_letters) = keep else {
-        return delete(message, buffered);
+        return delete(message, buffered).with_fate(gone(&message.envelope, FateKind::Cancelled));
     };
     let reason = own_reason(CANCELLED, "an operator cancelled its campaign's mail".to_owned());
     message.letter(dead_letters, &message.envelope, reason, None, buffered)
@@ -431,7 +454,7 @@ pub(crate) fn cancelled(message: &Message, keep: Option<&QueueUrl>, buffered: bo
 /// A recipient is excluded: delete it.
 pub(crate) fn excluded(message: &Message, buffered: bool) -> Job {
     event!(info, message, "deleted: its recipient is excluded");
-    delete(message, buffered)
+    delete(message, buffered).with_fate(gone(&message.envelope, FateKind::Excluded))
 }
 
 /// Deduplication knows that it was sent: delete this copy.
