@@ -184,7 +184,7 @@ class Outcomes(OnLocalAws):
         for _, block in blocks(OUTCOMES.read_text(encoding="utf-8")):
             self.shell.run(block)
         sqs = self.aws.client("sqs")
-        campaign = sqs.get_queue_url(QueueName="tidegate-campaign-big")["QueueUrl"]
+        campaign = sqs.get_queue_url(QueueName="tidegate-campaign-first")["QueueUrl"]
         sqs.send_message(QueueUrl=campaign, MessageBody='{"id": "order-7", "to": "ada@example.com"}')
         outcomes = sqs.get_queue_url(QueueName="outcomes")["QueueUrl"]
         deadline, told = time.monotonic() + 90, None
@@ -196,7 +196,7 @@ class Outcomes(OnLocalAws):
                 told = event if event["source"] == "tidegate" else told
         mails = [{"tidegate_id": "order-7", "code": "MissingMember"}]
         self.assertEqual(told["detail-type"], "Mail Dead-Lettered")
-        self.assertEqual(told["detail"], {"stack": "tidegate", "campaign": "big", "mails": mails})
+        self.assertEqual(told["detail"], {"stack": "tidegate", "campaign": "main", "mails": mails})
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ class Parameters(unittest.TestCase):
             ),
             ("Traces", ["", "http://localhost:4318/v1/traces"], ["localhost:4318", "http://localhost", "http://a b/"]),
             ("TracesLayer", ["", "arn:aws:lambda:eu-west-1:123456789012:layer:otel:7"], ["otel", "arn:aws:lambda:eu-west-1:1:layer:a:1"]),
-            ("EventBus", ["", "default", "arn:aws:events:eu-west-1:123456789012:event-bus/a"], ["a b", "a,b"]),
+            ("EventBus", ["", "default", "a.b/c"], ["a b", "a,b", "arn:aws:events:eu-west-1:123456789012:event-bus/a"]),
             ("SharedBucketPrefix", ["tidegate", "mail-2", "a.b"], ["", "a b", "a:b", "a" * 33]),
             (
                 "SubnetIds",

@@ -196,14 +196,14 @@ export interface TidegateProps {
 
   /**
    * The EventBridge bus that gets events of mail that SES was not given, of holds, incidents and
-   * runs: its name or its ARN.
+   * runs. It is given by its name, such as `default`.
    * @default - none
    */
   readonly eventBus?: string;
 
   /**
    * The OTLP endpoint to which the poller tells its windows, and the sends of mails whose producer
-   * records their trace: a URL such as `http://localhost:4318/v1/traces`.
+   * records their trace. It is a URL such as `http://localhost:4318/v1/traces`.
    * @default - none
    */
   readonly traces?: string;

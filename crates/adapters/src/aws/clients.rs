@@ -142,7 +142,7 @@ impl Clients {
         TraceEndpoint::new(&self.config, url)
     }
 
-    /// The EventBridge bus with this name or ARN.
+    /// The EventBridge bus with this name.
     pub fn event_bus(&self, name: impl Into<String>) -> EventBus {
         EventBus::new(&self.config, name)
     }

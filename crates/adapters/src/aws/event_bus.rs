@@ -37,7 +37,7 @@ pub struct EventBus {
 }
 
 impl EventBus {
-    /// The bus with this name or ARN.
+    /// The bus with this name.
     pub fn new(config: &SdkConfig, name: impl Into<String>) -> Self {
         Self { client: JsonClient::new(&EVENTS, config), name: name.into() }
     }

@@ -251,9 +251,9 @@ fn topic_arn(text: &str) -> Option<String> {
     is_topic.then(|| text.trim().to_owned())
 }
 
-/// A bus's name or its ARN, `arn:aws:events:eu-west-1:123456789012:event-bus/outcomes`. A partner's name has slashes.
+/// The name of a bus; that of a partner has slashes.
 fn event_bus(text: &str) -> Option<String> {
-    is_word_of(text, 1_600, "/.-_:").then(|| text.to_owned())
+    is_word_of(text, 256, "/.-_").then(|| text.to_owned())
 }
 
 #[cfg(test)]

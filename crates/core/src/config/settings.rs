@@ -186,7 +186,7 @@ settings! {
         Otherwise("none");
     /// The EventBridge bus that gets [events](outcomes.md) of mail that SES was not given, of holds, incidents and runs.
     EVENT_BUS = "TIDEGATE_EVENT_BUS", Both,
-        Text("the name or the ARN of an EventBridge bus, such as default"), Otherwise("none");
+        Text("the name of an EventBridge bus of the account and the region, such as default"), Otherwise("none");
     /// The [ledger](concepts.md): a DynamoDB table, or the memory of this one process (`make build` leaves the latter out).
     LEDGER = "TIDEGATE_LEDGER", Both, Text("memory or dynamodb:TABLE"), Required;
     /// An upper bound of the quota in recipients per second, and the quota while SES does not tell it.

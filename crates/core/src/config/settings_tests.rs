@@ -76,8 +76,8 @@ fn examples_of_text(name: &str) -> Examples {
             &["tidegate-alarms", "arn:aws:sqs:eu-west-1:123456789012:alarms", "arn:aws:sns:x"],
         ),
         "TIDEGATE_EVENT_BUS" => examples(
-            &["default", "arn:aws:events:eu-west-1:123456789012:event-bus/outcomes"],
-            &["two words", "a,b"],
+            &["default", "outcomes.mail"],
+            &["two words", "arn:aws:events:eu-west-1:123456789012:event-bus/outcomes"],
         ),
         "TIDEGATE_TRACES" => examples(
             &["http://localhost:4318/v1/traces", "https://otel.example.org/v1/traces"],
