@@ -33,6 +33,11 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 }
 
 /// The word as a shell reads it.
+///
+/// ```
+/// use tidegate_core::quoted;
+/// assert_eq!((quoted("spring-2"), quoted("it's")), ("spring-2".to_owned(), r"'it'\''s'".to_owned()));
+/// ```
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -157,3 +157,24 @@ impl fmt::Display for InputFault {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_columns_name_with_six_digits_may_be_a_value() {
+        assert_eq!(column_name("order 12345"), "order 12345");
+        assert_eq!(column_name("order 123456"), MASK);
+    }
+
+    #[test]
+    fn a_fault_knows_whether_its_value_is_a_recipient() {
+        let is_recipient = |value: &str| {
+            let error = EmailError::invalid("to", "is refused").with_value(value);
+            InputFault::of_mail("list.csv", 2, &error).is_recipient
+        };
+        assert_eq!(is_recipient("ada@example.com"), Some(true));
+        assert_eq!(is_recipient("Ada"), Some(false));
+    }
+}

@@ -509,3 +509,69 @@ pub fn for_sqs(json: String) -> String {
     }
     json
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::email::Email;
+
+    fn draft() -> CampaignDraft {
+        let headers = serde_json::from_str(r#"{"parts": []}"#).unwrap();
+        CampaignDraft {
+            campaign: "spring".to_owned(),
+            run: "1".to_owned(),
+            from: Some("news@example.org".to_owned()),
+            reply_to: Vec::new(),
+            priority: None,
+            tags: BTreeMap::new(),
+            configuration_set: None,
+            content: DraftContent::SesTemplate { name: "welcome".to_owned(), headers },
+            to_column: None,
+            id_column: None,
+            not_before: None,
+            began: EpochMillis::new(1_795_206_967_042),
+            uploaded: false,
+            rules: any(),
+        }
+    }
+
+    fn mail(columns: &str) -> Result<Email, InputFault> {
+        let columns = serde_json::from_str(columns).unwrap();
+        let row = InputRow { file: "list.jsonl".into(), number: 1, line: 1, columns };
+        draft().message(&row).map(|(_, content)| match content {
+            Content::Email(email) => *email,
+            Content::Text(_) => unreachable!("a mail"),
+        })
+    }
+
+    #[test]
+    fn a_template_in_ses_gets_the_rows_values_and_an_empty_text_for_what_is_missing() {
+        let row = r#"{"email": "ada@example.com", "name": "Ada", "shop": null}"#;
+        let crate::email::Content::Template { name, data } = mail(row).unwrap().content else {
+            unreachable!("a template")
+        };
+        let expected = r#"{"email":"ada@example.com","name":"Ada","shop":""}"#;
+        assert_eq!((&*name, &*data), ("welcome", expected));
+    }
+
+    #[test]
+    fn an_id_is_derived_from_what_the_row_says() {
+        let id = |name: &str| {
+            let row = format!(r#"{{"email": "ada@example.com", "name": "{name}"}}"#);
+            mail(&row).unwrap().id.unwrap()
+        };
+        assert_eq!(id("Ada"), id("Ada"));
+        assert_ne!(id("Ada"), id("Grace"));
+    }
+
+    #[test]
+    fn a_mail_may_wait_for_365_days_and_no_longer() {
+        let wait = |until: &str| {
+            mail(&format!(r#"{{"email": "ada@example.com", "not_before": "{until}"}}"#))
+        };
+        let until: EpochMillis = "2027-11-20T20:00:00Z".parse().unwrap();
+        assert_eq!(wait("2027-11-20T20:00:00Z").unwrap().not_before, Some(until));
+        let fault = wait("2027-11-20T21:00:00Z").unwrap_err();
+        assert!(fault.problem.contains("at most 365 days ahead"), "{}", fault.problem);
+    }
+}

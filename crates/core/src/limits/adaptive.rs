@@ -287,6 +287,27 @@ mod tests {
     }
 
     #[test]
+    fn deferrals_are_in_a_row_if_less_than_two_increases_are_between_them() {
+        let at_floor =
+            Adapted { millionths: FLOOR, since: at(1_000), late: 0, at_floor: 3, opens: None };
+        let after = |seconds: u64| {
+            let now = at(1_000 + seconds);
+            Adapted::deferred(Some(at_floor), &[now], rate(0.1), now).unwrap().at_floor
+        };
+        assert_eq!((after(5), after(30)), (4, 1));
+    }
+
+    #[test]
+    fn an_increase_waits_a_quarter_longer_than_deferrals_are_late() {
+        let lowered = |late: u64| {
+            let sent = vec![at(1_000); 40];
+            Adapted::deferred(None, &sent, rate(40.0), at(1_000 + late)).unwrap()
+        };
+        assert_eq!(lowered(2).rises_every(), RISES_EVERY);
+        assert_eq!(lowered(600).rises_every(), 750);
+    }
+
+    #[test]
     fn of_many_limits_the_oldest_are_forgotten() {
         let adapted = |since| Adapted {
             millionths: FLOOR,

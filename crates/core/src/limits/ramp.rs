@@ -386,6 +386,9 @@ mod tests {
             let error = ramp(days).check(hours).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");
         }
+        let growth = |factor| RampDays::Growth { start: 5, factor, target: 9 };
+        assert_eq!([1.1, 10.0].map(|factor| ramp(growth(factor)).check(None)), [Ok(()), Ok(())]);
+        assert!(ramp(growth(10.1)).check(None).is_err());
     }
 
     proptest! {

@@ -56,3 +56,49 @@ fn a_text_has_an_origin_and_no_sender() {
     let none = Vec::<(String, u32)>::new();
     assert_eq!(demands(&["origin:NEWS"], Channel::Sms, &text("+4312345678")), none);
 }
+
+#[test]
+fn other_initial_limits_have_another_digest() {
+    let digest = |text: &str| text.parse::<InitialLimits>().unwrap().digest();
+    assert_eq!(InitialLimits::default().digest(), 0);
+    assert_ne!(digest("gmail.com=10/s"), digest("gmail.com=11/s"));
+}
+
+#[test]
+fn initial_limits_have_their_queues_and_others_one_that_no_initial_limit_has() {
+    let limit =
+        |queue| Some(Limit { queue, ..serde_json::from_str(r#"{"rate": "5/s"}"#).unwrap() });
+    let changes = [("news", Some(2)), ("shop", Some(1)), ("web", None)];
+    let changes = changes.map(|(name, queue)| (name.parse().unwrap(), limit(queue)));
+    let initial = "gmail.com=10/s, tiny.example=6/m".parse().unwrap();
+    let table = LimitTable::of(&initial, &changes.into());
+    let queue = |dimension, name| table.queue_of(&table.find(dimension, name).unwrap());
+    assert_eq!(
+        ["gmail.com", "tiny.example"].map(|name| queue(Dimension::Domain, name)),
+        [Some(0), Some(1)]
+    );
+    assert_eq!(
+        ["news", "shop", "web"].map(|name| queue(Dimension::Campaign, name)),
+        [Some(2), None, None]
+    );
+}
+
+#[test]
+fn notices_of_a_mail_concern_its_limits_that_follow_them() {
+    let limit = |text: &str| Some(serde_json::from_str(text).unwrap());
+    let adaptive = limit(r#"{"rate": "5/s", "adaptive": true}"#);
+    let warm_up = limit(r#"{"ramp": {"from": "2026-11-20", "days": [30]}}"#);
+    let changes =
+        [("gmail.com", adaptive), ("news", warm_up), ("example.org", limit(r#"{"rate": "5/s"}"#))];
+    let changes = changes.map(|(key, limit)| (key.parse().unwrap(), limit)).into();
+    let table = LimitTable::of(&InitialLimits::default(), &changes);
+    let tags = |campaign: &str, to: &str| {
+        let mail =
+            format!(r#"{{"to": "{to}", "from": "a@b.example", "subject": "S", "text": "T"}}"#);
+        let content = Content::parse(Channel::Email, &mail).unwrap();
+        let facts = MailFacts { campaign, configuration_set: None, tenant: None };
+        table.tags(&Demands::of(&content, facts, &table))
+    };
+    assert_eq!(tags("news", "a@gmail.com").as_deref(), Some("gmail_com__campaign_news"));
+    assert_eq!(tags("shop", "a@example.org"), None);
+}

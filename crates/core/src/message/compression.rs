@@ -154,6 +154,7 @@ mod tests {
         for bytes in [5_000, 50_000, 900_000] {
             assert_eq!(compress(&noise(bytes)), None, "{bytes} bytes");
         }
+        assert!(hardly_shrinks(noise(50_000).as_bytes()), "known without compressing all of it");
     }
 
     #[test]

@@ -97,6 +97,31 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn ahead_are_a_quarter_of_a_second_a_receive_or_half_of_the_slots_left() {
+        let ahead = |rate, left| Outlook::slots_ahead(Rate::per_second(rate).unwrap(), left, 1.0);
+        assert_eq!((ahead(200.0, 150), ahead(14.0, 100), ahead(14.0, 14)), (50, 10, 7));
+    }
+
+    #[test]
+    fn express_mail_is_expected_at_its_share_and_hardly_after_a_silence() {
+        let after = |silent_ms| {
+            let outlook = Outlook {
+                rate: Rate::per_second(200.0).unwrap(),
+                slots_left: 200,
+                express_waiting: 0,
+                express_share: 0.4,
+                express_gives: true,
+                express_silent: Duration::from_millis(silent_ms),
+                is_last: false,
+                floor: 0,
+                recipients_per_mail: 1.0,
+            };
+            outlook.campaigns_in_hand()
+        };
+        assert_eq!((after(0), after(1_050)), (30, 50));
+    }
+
     proptest! {
         #[test]
         fn never_more_than_the_free_slots_and_never_none_while_one_is_free(

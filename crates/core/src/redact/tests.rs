@@ -30,6 +30,7 @@ fn an_address_is_masked_wherever_it_stands_and_nothing_beside_it() {
         ("ada&#64;example.com", "***&#64;example.com"),
         ("one\nada@example.com\n\ttwo", "one\n***@example.com\n\ttwo"),
         ("Write.\u{a0}ada@example.com", "Write.\u{a0}***@example.com"),
+        (r#""Write\u00a0ada@example.com""#, r#""Write\u00a0***@example.com""#),
         ("Write to:...ada@example.com", "Write to:...***@example.com"),
         ("o'brien+a.b-c_d@example.com", "***@example.com"),
         ("müller@example.com", "***@example.com"),
@@ -48,6 +49,7 @@ fn an_address_is_masked_wherever_it_stands_and_nothing_beside_it() {
 fn what_is_no_address_stays() {
     for text in [
         "40% of 4711",
+        "ada'@example.com",
         "<style>@media print{a{b:c}}</style>",
         r#"{"@context":"http://schema.org","@type":"EmailMessage"}"#,
         r#"["","@b"] {"to":"@example.com"}"#,

@@ -222,6 +222,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::back_pressure::{BackPressureFigures, BacklogHistory, Reading};
     use crate::control::Hold;
 
     const NOW: EpochMillis = EpochMillis::new(100_000_000);
@@ -249,6 +250,26 @@ mod tests {
         control.hold(None, HoldReason::Account, Hold::new("", NOW));
         control.hold(Some("big"), HoldReason::Cancelled, Hold::new("", NOW));
         assert_eq!(names(&control, &RunFigures::default()), ["held.account"]);
+    }
+
+    #[test]
+    fn a_level_is_told_once_it_lasts_and_not_by_an_old_reading() {
+        let told = |level, since: u64, read_at: u64| {
+            let ago = |minutes: u64| EpochMillis::new(NOW.as_millis() - minutes * 60_000);
+            let reading = Reading {
+                level,
+                since: ago(since),
+                calm_since: None,
+                figures: BackPressureFigures::default(),
+                backlog: BacklogHistory::default(),
+                growing_since: None,
+                read_at: ago(read_at),
+            };
+            let control = Control { back_pressure: Some(reading), ..Control::default() };
+            names(&control, &RunFigures::default()).len()
+        };
+        assert_eq!([59, 60].map(|since| told(BackPressureLevel::Busy, since, 0)), [0, 1]);
+        assert_eq!(told(BackPressureLevel::Busy, 100, 90), 0);
     }
 
     #[test]

@@ -198,4 +198,10 @@ mod tests {
     fn a_chunks_token_has_that_of_its_run() {
         assert_eq!(run_of("1a2b3c4d000017"), "1a2b3c4d");
     }
+
+    #[test]
+    fn a_runs_key_has_its_token() {
+        let key = StoredDrafts::key("1a2b3c4d");
+        assert_eq!(StoredDrafts::token(&key).as_deref(), Some("1a2b3c4d"));
+    }
 }

@@ -143,3 +143,11 @@ fn nobody_else_is_at_it_once_the_time_is_over() {
     assert!(taken.is_taken("grace", at(99)));
     assert!(!taken.is_taken("ada", at(99)) && !taken.is_taken("grace", at(100)));
 }
+
+#[test]
+fn a_row_that_its_template_refuses_is_done_and_noted() {
+    let mut progress = Progress::default();
+    progress.refuse(0, 7);
+    assert!(progress.has(0) && !progress.has(1));
+    assert!(progress.refused.contains(7) && progress.refused.count() == 1);
+}

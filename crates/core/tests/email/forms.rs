@@ -30,6 +30,9 @@ fn the_long_form_in_events_is_a_mail_with_all_its_members() {
     assert_eq!(email.reply_to[0].header_value(), "=?UTF-8?B?Wm/Dqw==?= <zoe@example.org>");
     assert_eq!(email.configuration_set.as_deref(), Some("news"));
     assert_eq!(email.attachments[0].content, b"Thank you.\n");
+    let text = parse(&long_with("text", r#""Text.""#)).unwrap();
+    let html = parse(&long_with("html", r#""<p>Text.</p>""#)).unwrap();
+    assert_eq!(html.content_bytes() - text.content_bytes(), r#""<p>Text.</p>""#.len());
     assert_eq!(email.attachments[0].content_type.as_deref(), Some("text/plain"));
     assert_eq!(email.tags["shop"], "de-1");
     let headers: Vec<_> = email.headers().collect();

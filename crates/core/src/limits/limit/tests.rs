@@ -74,3 +74,20 @@ fn a_warm_up_that_has_not_begun_is_closed() {
     assert_eq!(slots(&limit, "2026-11-30T23:59:59Z"), Some(LimitGrid::Closed(begin)));
     assert!(matches!(slots(&limit, "2026-12-01T00:00:00Z"), Some(LimitGrid::Day(_))));
 }
+
+#[test]
+fn a_limit_changes_by_itself_at_its_begin_its_end_its_hours_and_a_warm_ups_midnight() {
+    let changes = |limit: &str, at: &str| {
+        read(limit).next_change(window(at)).map(|at| Window::containing(at).to_string())
+    };
+    let ends =
+        r#"{"rate":"10/s","not_before":"2026-11-24T12:00:00Z","until":"2026-11-26T12:00:00Z"}"#;
+    let of = |at| changes(ends, at);
+    assert_eq!(of("2026-11-24T11:59:59Z").as_deref(), Some("2026-11-24T12:00:00Z"));
+    assert_eq!(of("2026-11-24T12:00:00Z").as_deref(), Some("2026-11-26T12:00:00Z"));
+    assert_eq!(of("2026-11-26T12:00:00Z"), None);
+    let hours = r#"{"rate":"10/s","hours":"08:00-20:00"}"#;
+    assert_eq!(changes(hours, "2026-11-24T19:00:00Z").as_deref(), Some("2026-11-24T20:00:00Z"));
+    let ramp = r#"{"ramp":{"from":"2026-11-20","days":[30]}}"#;
+    assert_eq!(changes(ramp, "2026-11-24T19:00:00Z").as_deref(), Some("2026-11-25T00:00:00Z"));
+}

@@ -22,6 +22,7 @@ use crate::text::InvalidText;
 /// assert_eq!(senders.spelling("News@Example.org").as_deref(), Some("news@example.org"));
 /// assert_eq!(senders.spelling("Any@Example.net").as_deref(), Some("Any@example.net"));
 /// assert_eq!(senders.spelling("any@mail.example.net"), None);
+/// assert!(senders.identities().eq(["news@example.org", "example.net"]));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllowedSenders {

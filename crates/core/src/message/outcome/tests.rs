@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::channel::{Channel, Content};
 
 fn answered(status: u16, code: &str, message: &str) -> Failure {
     Failure {
@@ -285,4 +286,19 @@ proptest! {
         let outcome = classify(&answered(400, &format!("x{code}"), &format!("{before}{text}")));
         prop_assert!(matches!(outcome, Outcome::Permanent | Outcome::NotReady), "{outcome:?}");
     }
+}
+
+#[test]
+fn only_a_mail_whose_recipients_ses_names_is_refused_for_good() {
+    let mail =
+        r#"{"to": "ada@example.com", "from": "news@example.org", "subject": "S", "text": "T"}"#;
+    let mail = Content::parse(Channel::Email, mail).unwrap();
+    let said = |named: &str| {
+        let message = format!(
+            "Email address is not verified. The following identities failed the check in region EU-WEST-1: {named}"
+        );
+        mail.classify(&answered(400, "MessageRejected", &message), None)
+    };
+    assert_eq!(said("news@example.org"), Outcome::NotReady);
+    assert_eq!(said("ada@example.com"), Outcome::Permanent);
 }

@@ -187,6 +187,7 @@ fn what_ses_would_refuse_is_refused_with_the_place_named() {
         let message = refusal(&request);
         assert!(message.contains(named), "{named}: {message}");
     }
+    assert!(read_send_email(with("/EmailTags", json!(tags[1..])).to_string().as_bytes()).is_ok());
     let twice = json!([{"Name": "a", "Value": "1"}, {"Name": "a", "Value": "2"}]);
     assert!(refusal(&with("/EmailTags", twice)).contains("Duplicate tag name <a>"));
     for (body, named) in [(&b"{\"Content\":"[..], "not JSON"), (b"{} {}", "trailing characters")] {

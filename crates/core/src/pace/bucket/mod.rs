@@ -148,10 +148,9 @@ impl Terms {
     /// Microseconds from now for which the state must be stored: until the largest block can no longer
     /// use periods before `full_at`, and at least one second after `full_at`. A bucket that expired
     /// then answers as a full one.
-    pub const fn kept(self, full_at: FullAt, now: u64) -> u64 {
+    pub fn kept(self, full_at: FullAt, now: u64) -> u64 {
         let saved = (LARGEST_BLOCK - 1) * self.period;
-        let longest = if saved > SECOND_MICROS { saved } else { SECOND_MICROS };
-        full_at.saturating_sub(now) + longest
+        full_at.saturating_sub(now) + saved.max(SECOND_MICROS)
     }
 
     /// The number granted for this demand and the bucket's new state; or the wait in microseconds.

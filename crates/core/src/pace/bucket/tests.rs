@@ -219,6 +219,12 @@ fn the_ends_of_the_rates_are_whole_microseconds() {
 }
 
 #[test]
+fn a_bucket_is_kept_for_the_largest_mail_and_a_second_at_least() {
+    assert_eq!(terms(1.0, 0.02).kept(7, 5), 2 + 49 * 1_020_000);
+    assert_eq!(terms(1_000.0, 0.02).kept(5, 7), 1_000_000);
+}
+
+#[test]
 fn for_large_rates_the_bound_stays_the_quota_though_a_burst_is_granted_at_once() {
     let granted = |rate| {
         let claim = Demand { terms: terms(rate, 0.02), wanted: 40, least: 1 };

@@ -51,6 +51,18 @@ fn tickets(started: &[(Timestamp, Acquired<usize>)]) -> Vec<usize> {
 }
 
 #[test]
+fn a_mail_that_is_larger_than_a_window_waits_in_its_line() {
+    let waiting = |line| {
+        let mut limiter = limiter(14.0, &[1]);
+        limiter.wait(message(0, Line::Express, Priority::Normal, 2));
+        limiter.wait(normal(1, 0, 3));
+        limiter.wait_oversize(message(2, line, Priority::Normal, 50));
+        (limiter.express_waiting(), limiter.campaigns_waiting())
+    };
+    assert_eq!((waiting(Line::Express), waiting(Line::Campaign(0))), ((52, 3), (2, 53)));
+}
+
+#[test]
 fn priority_orders_the_messages_of_one_campaign() {
     let mut limiter = limiter(14.0, &[1]);
     let order = [Priority::Low, Priority::Normal, Priority::Critical, Priority::High];

@@ -139,6 +139,24 @@ fn a_campaign_known_empty_is_not_asked() {
 }
 
 #[test]
+fn others_may_give_until_all_of_them_are_empty_and_one_that_was_empty_may_again() {
+    let mut intake = intake_of(&Cycle::new(&[90, 10]).unwrap(), 0..20, 20, &[0, 0], &[]);
+    assert!(intake.others_may_give(0) && intake.others_may_give(1));
+    intake.mark_dry([1]);
+    assert!(!intake.others_may_give(0) && intake.others_may_give(1));
+    intake.revive(1);
+    assert!(intake.others_may_give(0));
+}
+
+#[test]
+fn what_an_empty_campaign_leaves_in_its_turn_makes_no_debt() {
+    let turns = Turns { in_batches: true, ..Turns::all(&Cycle::new(&[50, 30, 20]).unwrap(), 3) };
+    let mut intake = Intake::new(&turns, 0..40, 40, &[0; 3], &[]);
+    let taken = run(&mut intake, &mut [0, u64::MAX, u64::MAX], 1);
+    assert_eq!((taken.iter().sum::<u64>(), intake.debt_changes(&[], &[])), (40, vec![0; 3]));
+}
+
+#[test]
 fn what_express_takes_is_not_asked_for() {
     let mut intake = intake_of(&Cycle::new(&[1]).unwrap(), 0..14, 14, &[0], &[]);
     intake.reduce(9);

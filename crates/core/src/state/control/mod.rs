@@ -340,6 +340,18 @@ mod tests {
     }
 
     #[test]
+    fn holds_are_those_of_the_campaign_or_of_all_sending() {
+        let mut control = Control::default();
+        control.hold(Some("big"), HoldReason::Paused, hold("by Ada"));
+        let paused = |campaign| control.holds_on(campaign)?.get(HoldReason::Paused).cloned();
+        assert_eq!(paused(Some("big")), Some(hold("by Ada")));
+        assert_eq!((paused(Some("small")), paused(None)), (None, None));
+        control.hold(None, HoldReason::Paused, hold("by Grace"));
+        let all = control.holds_on(None).unwrap();
+        assert_eq!(all.get(HoldReason::Paused), Some(&hold("by Grace")));
+    }
+
+    #[test]
     fn a_hold_keeps_the_beginning_of_what_was_said() {
         let page = format!("403: {}", "é".repeat(5_000));
         let hold = Hold::new(&page, EpochMillis::new(7));

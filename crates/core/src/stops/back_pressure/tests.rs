@@ -49,6 +49,13 @@ fn any_figures() -> impl Strategy<Value = BackPressureFigures> {
     )
 }
 
+#[test]
+fn as_much_is_brought_back_as_keeps_the_backlog_below_half_of_a_busy_one() {
+    let policy = BackPressurePolicy::default();
+    let allowed = |seconds: u64| policy.allowance(&backlog(seconds), 840);
+    assert_eq!([0, 21_590, 21_600].map(allowed), [210, 140, 0]);
+}
+
 proptest! {
     /// The level falls one step at a time, at least CALM after its last change, and only if all figures
     /// were calm.

@@ -52,6 +52,12 @@ fn an_outage_of_less_than_a_minute_trips_nothing_then_or_later() {
 }
 
 #[test]
+fn seconds_without_a_failure_between_those_of_an_outage_do_not_save_it() {
+    let windows = (0..200).map(|second| if second % 2 == 0 { (30, 30) } else { (30, 0) });
+    assert_eq!(after(windows).1, Some(60));
+}
+
+#[test]
 fn a_window_of_failures_now_and_then_trips_nothing() {
     let windows = (0..3_600).map(|second| if second % 6 == 0 { (14, 14) } else { (14, 0) });
     assert_eq!(after(windows).1, None);

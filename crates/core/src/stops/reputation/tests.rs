@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::control::{Control, HoldReason, StoredControl};
+use crate::rate::Rate;
+use crate::timestamp::Window;
 
 const NOW: u64 = 1_795_207_000_000;
 const HOUR: u64 = 3_600_000;
@@ -389,6 +391,24 @@ fn a_texts_receipt_is_a_notice_where_it_says_something_of_the_list() {
     }
     let foreign = event.replace("tidegate_campaign", "campaign");
     assert_eq!(Notice::parse(&foreign), Err(NoticeError::Campaign));
+}
+
+#[test]
+fn a_warm_ups_day_counts_each_kind_of_notice_apart() {
+    let mut ledger = Ledger::new();
+    let limit = r#"{"ramp": {"from": "2026-11-20", "days": [1000, 2000]}}"#;
+    let limit = serde_json::from_str(limit).unwrap();
+    ledger.control.limits.insert("campaign:big".parse().unwrap(), Some(limit));
+    let kinds = [(NoticeKind::Bounce, 3), (NoticeKind::Complaint, 2), (NoticeKind::Deferral, 4)];
+    for (kind, count) in kinds.into_iter().chain([(NoticeKind::Suppressed, 5)]) {
+        let mut heard = ledger.messages(kind, "big", count);
+        heard.iter_mut().for_each(|notice| notice.limits = "campaign_big".to_owned());
+        let heard: Vec<&Notice> = heard.iter().collect();
+        let now = Window::containing(EpochMillis::new(NOW).into());
+        adapt(&mut ledger.control, &heard, Rate::per_second(100.0).unwrap(), now);
+    }
+    let tally = &ledger.control.reputation.as_ref().unwrap().ramps["campaign_big"];
+    assert_eq!([tally.bounces, tally.complaints, tally.deferrals], [3, 2, 4]);
 }
 
 #[test]

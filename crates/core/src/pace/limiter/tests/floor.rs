@@ -50,6 +50,15 @@ fn a_floor_is_a_whole_share_up_to_ninety_percent() {
 }
 
 #[test]
+fn the_floors_slots_among_the_next_ones_are_known() {
+    let limiter = limiter(200.0, &[1], 50);
+    let slots = limiter.slots_left();
+    assert_eq!([0, 10, 100].map(|within| limiter.floor_ahead(within)), [0, 5, 50]);
+    assert_eq!(limiter.floor_ahead(u64::MAX), limiter.floor_ahead(slots));
+    assert!(limiter.floor_ahead(slots).abs_diff(slots / 2) <= 1);
+}
+
+#[test]
 fn without_campaign_mail_express_takes_every_slot_and_without_express_campaigns_do() {
     for line in [Line::Express, Line::Campaign(0)] {
         let mut limiter = limiter(200.0, &[1], 50);
