@@ -95,3 +95,27 @@ pub(crate) async fn depths(
 ) -> Result<Vec<QueueDepth>, PortError> {
     stream::iter(urls).map(|url| queues.depth(url)).buffer_unordered(AT_ONCE).try_collect().await
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::back_pressure::BackPressurePolicy;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_sent_of_a_campaign_with_weight_0() {
+        let campaign =
+            |name: &str, weight| Campaign { name: name.to_owned(), weight, ..Campaign::default() };
+        let config = BackPressureConfig {
+            campaigns: Campaigns::Listed(vec![campaign("big", 1), campaign("idle", 0)]),
+            merge_queue_url: None,
+            express_queue_url: None,
+            limit_queues: Vec::new(),
+            policy: BackPressurePolicy::default(),
+            has_store: false,
+        };
+        let standing = Standing::default();
+        let sending = sending(&config, &standing, Window::default());
+        assert_eq!(sending.map(|campaign| &*campaign.name).collect::<Vec<_>>(), ["big"]);
+    }
+}

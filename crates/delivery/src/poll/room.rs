@@ -459,6 +459,7 @@ mod tests {
     #[test]
     fn contents_leave_a_quarter_to_the_queues_and_one_always_fits_alone() {
         let room = Room::of(1_000_000);
+        assert_eq!(room.for_contents(), 750_000);
         let first = content(&room, 500_000).unwrap();
         assert!(content(&room, 300_000).is_none(), "three quarters are for contents");
         let _second = content(&room, 250_000).unwrap();

@@ -265,3 +265,28 @@ pub trait SuppressionList {
         address: &str,
     ) -> impl Future<Output = Result<Option<SuppressedAddress>, PortError>>;
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::channel::Channel;
+    use tidegate_core::rate::RateMargin;
+
+    use super::*;
+
+    #[test]
+    fn a_mail_goes_through_its_own_configuration_set_unless_the_poller_names_one() {
+        let set = |own: &str, through: Option<&str>| {
+            let body = format!(
+                r#"{{"to": "a@b.example", "from": "c@d.example", "subject": "S", "text": "T"{own}}}"#
+            );
+            let content = Content::parse(Channel::Email, &body).unwrap();
+            let rate = Rate::per_second(14.0).unwrap();
+            let pace = Pace { rate, rate_margin: RateMargin::default() };
+            let mail = Mail { through, ..Mail::new(&content, "big", "1", pace) };
+            mail.configuration_set().map(str::to_owned)
+        };
+        let own = r#", "configuration_set": "news""#;
+        assert_eq!((set("", None), set(own, None).as_deref()), (None, Some("news")));
+        assert_eq!(set(own, Some("watched")).as_deref(), Some("watched"));
+    }
+}

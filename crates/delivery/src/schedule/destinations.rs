@@ -58,3 +58,26 @@ impl Destinations {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::control::{Hold, HoldReason};
+
+    use super::*;
+
+    #[test]
+    fn mail_of_a_held_campaign_and_of_one_without_weight_stays_in_the_store() {
+        let campaign = |name: &str, weight| Campaign {
+            name: name.to_owned(),
+            queue_url: format!("https://sqs.example/{name}"),
+            weight,
+            ..Campaign::default()
+        };
+        let mut standing = Standing::default();
+        let hold = Hold::new("by Ada", EpochMillis::new(0));
+        standing.control.hold(Some("held"), HoldReason::Paused, hold);
+        let campaigns = [campaign("held", 1), campaign("idle", 0), campaign("open", 1)];
+        let destinations = Destinations::of(&campaigns, &standing, Timestamp::default());
+        assert_eq!(destinations.held, ["held", "idle"].map(str::to_owned).into());
+    }
+}

@@ -539,3 +539,21 @@ pub(crate) fn log(message: &Message, failure: &Failure, outcome: Outcome, then: 
         "not sent"
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::channel::Channel;
+
+    use super::*;
+
+    #[test]
+    fn a_body_may_be_as_large_as_leaves_room_for_the_attributes() {
+        let body = r#"{"to": "a@b.example", "from": "c@d.example", "subject": "S", "text": "T"}"#;
+        let content = Content::parse(Channel::Email, body).unwrap();
+        let identity = Identity::from_body_id("big", "1");
+        let envelope = Envelope::fresh("big", identity, EpochMillis::new(0));
+        let allowed = CAMPAIGN_QUEUE_BYTES - envelope.most_bytes();
+        let fits = |bytes| cannot_wait(&content, &envelope, bytes, Timestamp::default()).is_none();
+        assert_eq!([allowed, allowed + 1].map(fits), [true, false]);
+    }
+}

@@ -615,4 +615,20 @@ mod tests {
         supply.arrived(1);
         assert!(supply.may_ask(Duration::ZERO), "mail came: there is nothing to wait for");
     }
+
+    #[test]
+    fn a_campaign_of_which_a_limit_holds_mail_back_had_not_its_share() {
+        let turns = Turns::all(&Cycle::new(&[1]).unwrap(), 1);
+        let mut lanes = Lanes {
+            queues: Vec::new(),
+            intake: Intake::new(&turns, 0..0, 0, &[0], &[]),
+            probes: Vec::new(),
+            had_limited_mail: vec![false],
+            beyond: 0,
+        };
+        lanes.went_beyond(0, 0);
+        assert_eq!((lanes.had_mail(), lanes.beyond), (vec![true], 0));
+        lanes.went_beyond(0, 5);
+        assert_eq!((lanes.had_mail(), lanes.beyond), (vec![false], 5));
+    }
 }
