@@ -126,7 +126,7 @@ install: binaries ## Installs the operator's command, tidegate, into PREFIX/bin 
 	@command -v tidegate >/dev/null || echo "make: $(PREFIX)/bin is not on the PATH; add it" >&2
 
 tools: ## Installs into .tools what the other targets need
-	$(PYTHON) -B infra/tools/install.py local zig dist validate checkov docs cdk reference browser-tests chromium fuzz redis promtool aws programs deny
+	$(PYTHON) -B infra/tools/install.py local zig dist validate checkov docs cdk reference browser-tests chromium fuzz mutants redis promtool aws programs deny
 
 clean: ## Removes what was built, installed into .tools, or left by a local run
 	cargo clean
@@ -314,6 +314,9 @@ bench-page: need-local need-browser-tests need-chromium test-binaries ## The con
 
 test-planted: need-rust ## Plants five faults into a copy of the source: a test must find each (PLANTED=--all, or the names of patches)
 	python3 -B tests/planted/run.py $(PLANTED)
+
+mutants: need-rust need-mutants ## Changes core and delivery in one place at a time: tests must find 95 in 100 (MUTANTS="--sample 20" or "--part 3/52")
+	CARGO_MUTANTS=$(TOOLS)/mutants/bin/cargo-mutants $(PYTHON) -B tests/mutants/run.py $(or $(MUTANTS),--sample 20)
 
 # 1,500 of them are in `make test`.
 seeds: need-rust ## Runs worlds and faults drawn from seeds (SEEDS=100000 of them, or SEEDS=100001..200000)

@@ -48,6 +48,7 @@ FOUND = {
     "chromium": ("CHROMIUM", ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")),
 }
 FUZZ_VERSION = "0.13.2"
+MUTANTS_VERSION = "27.1.0"
 MISSING = {
     "rust": "Rust is missing. Install rustup (https://rustup.rs); rust-toolchain.toml picks the version.",
     "python": "Python 3.10 or newer with venv is missing. Install it (Debian, Ubuntu: apt-get install python3 python3-venv;\n"
@@ -149,6 +150,12 @@ def install_fuzz() -> None:
         "cargo", "install", "cargo-fuzz", "--locked", "--version", FUZZ_VERSION, "--root", folder))  # fmt: skip
 
 
+def install_mutants() -> None:
+    folder = TOOLS / "mutants"
+    once(folder, MUTANTS_VERSION, lambda: run(
+        "cargo", "install", "cargo-mutants", "--locked", "--version", MUTANTS_VERSION, "--root", folder))  # fmt: skip
+
+
 def install_modules(folder: Path) -> None:
     """No package's own script runs: nothing of them is needed."""
     once(folder / "node_modules", (folder / "package-lock.json").read_text(), lambda: run(
@@ -234,10 +241,10 @@ CHECKS: dict[str, Callable[[], bool]] = {
 INSTALLS: dict[str, Callable[[], None]] = {
     **{name: partial(install_venv, name) for name in VENVS},
     **{name: partial(install_modules, ROOT / folder) for name, folder in MODULES.items()},
-    "dist": install_dist, "zig": install_zig, "deny": install_deny, "fuzz": install_fuzz, "redis": install_redis,
-    "promtool": install_promtool, "chromium": install_chromium, "programs": install_programs,
+    "dist": install_dist, "zig": install_zig, "deny": install_deny, "fuzz": install_fuzz, "mutants": install_mutants,
+    "redis": install_redis, "promtool": install_promtool, "chromium": install_chromium, "programs": install_programs,
 }  # fmt: skip
-NEEDS = {"fuzz": "rust", "deny": "rust", **dict.fromkeys(MODULES, "node"), **dict.fromkeys(["dist", "redis", *VENVS], "python")}
+NEEDS = {**dict.fromkeys(["fuzz", "mutants", "deny"], "rust"), **dict.fromkeys(MODULES, "node"), **dict.fromkeys(["dist", "redis", *VENVS], "python")}
 
 
 def provide(tool: str) -> None:
