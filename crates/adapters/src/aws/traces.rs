@@ -56,12 +56,22 @@ impl TraceEndpoint {
             .runtime_plugin(SharedRuntimePlugin::new(plugin))
             .serializer(request)
             .deserializer(read);
-        let put = Box::pin(call.build().invoke((self.path.clone(), body.to_string()))).await;
+        let put = Box::pin(
+            call.build().invoke(Export { path: self.path.clone(), body: body.to_string() }),
+        )
+        .await;
         put.map_err(|error| port_error("Export", &self.server, error))
     }
 }
 
-fn request((path, body): (String, String)) -> Result<HttpRequest, BoxError> {
+/// A request, before it is written.
+#[derive(Debug)]
+struct Export {
+    path: String,
+    body: String,
+}
+
+fn request(Export { path, body }: Export) -> Result<HttpRequest, BoxError> {
     let mut request = HttpRequest::new(SdkBody::from(body));
     request.set_method("POST")?;
     request.set_uri(path)?;
