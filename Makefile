@@ -341,3 +341,6 @@ release-binaries: need-rust
 bench: need-local need-redis release-binaries ## The figures of docs/figures.md, the most important ones, in 5 minutes (FULL=yes: all; ONLY=start,14,lambda,…: a part; lambda needs root)
 	$(PYTHON) infra/bench/bench.py --python $(LOCAL_PYTHON) --bin-dir $(TARGET_DIR)/release --only $(BENCH)
 	$(if $(filter full,$(BENCH)),cargo bench --locked -p tidegate-core --bench decisions)
+
+bench-beside: need-local need-redis release-binaries ## What other ways hold of SES's quota under two workers, beside Tidegate: a table, in 12 minutes (QUOTA=14)
+	$(LOCAL_PYTHON) -B infra/bench/beside.py --python $(LOCAL_PYTHON) --bin-dir $(TARGET_DIR)/release --redis $(REDIS_SERVER) $(if $(QUOTA),--quota $(QUOTA))
