@@ -265,7 +265,7 @@ UNIT_SUITES := architecture command contract_aws contract_memory corpus email po
 COMPUTING_SUITES := simulation simulator
 END_TO_END_SUITES := bucket end_to_end
 test-rust: test-units test-simulation test-campaigns test-end-to-end ## Unit, property, contract, simulation and end-to-end tests
-test-units test-simulation test-campaigns test-end-to-end: need-local need-redis need-promtool cdk test-binaries
+test-units test-simulation test-campaigns test-end-to-end: need-local need-lambda need-redis need-promtool cdk test-binaries
 
 # Unit, property and contract tests.
 test-units:
@@ -285,7 +285,7 @@ test-end-to-end:
 	$(CARGO_TEST) --test end_to_end -- --test-threads=6 --skip campaigns::
 
 # These run on the binaries of the same build, too, instead of those for Lambda's processor.
-test-guide: need-local need-validate need-aws cdk test-binaries ## Every command of docs/deployment.md, and a rehearsal of verify-aws, on the local AWS
+test-guide: need-local need-lambda need-validate need-aws cdk test-binaries ## Every command of docs/deployment.md, and a rehearsal of verify-aws, on the local AWS
 	for folder in verify guide; do (cd infra/$$folder && TIDEGATE_AWS_CLI=$(or $(AWS_CLI),$(call found,aws,aws/bin/aws)) $(LOCAL_PYTHON) -B -m unittest); done
 
 # With TIDEGATE_FUNCTIONS on a folder of zips.

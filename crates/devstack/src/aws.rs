@@ -2,7 +2,7 @@
 //! that must be there before anything is started.
 
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -287,12 +287,22 @@ pub(super) fn free_port(asked: Option<u16>, option: &'static str) -> Result<u16,
     let Some(port) = asked else {
         return unused_port().map_err(LocalError::start("a server on a free port"));
     };
-    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-        Ok(_) => Ok(port),
+    let instead = || format!("leave out {option} (then a free one is used)");
+    check_port(Ipv4Addr::LOCALHOST, port, instead).map(|()| port)
+}
+
+/// An error where a port on loopback is taken, with what else can be done `instead`.
+pub(super) fn check_port(
+    host: impl Into<IpAddr>,
+    port: u16,
+    instead: impl FnOnce() -> String,
+) -> Result<(), LocalError> {
+    match TcpListener::bind((host.into(), port)) {
+        Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            Err(LocalError::PortTaken { port, option })
+            Err(LocalError::PortTaken { port, instead: instead() })
         }
-        Err(error) => Err(LocalError::start(format!("a server on port {port} ({option})"))(error)),
+        Err(error) => Err(LocalError::start(format!("a server on port {port}"))(error)),
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::Parser;
+use rustix::process::{Signal, getpid, getppid, kill_process};
 use tidegate_adapters::aws::SystemClock;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_console::command::{OpenConsole, interrupts, shown_of};
@@ -89,9 +90,10 @@ pub struct LocalArgs {
     /// Print the report as JSON, and nothing else, to standard output
     #[arg(long)]
     json: bool,
-    /// Run the functions under `cargo lambda watch`, and invoke them by hand
-    #[arg(long, conflicts_with_all = ["seconds", "json", "keep_running"])]
-    watch: bool,
+    /// Run the functions under `cargo lambda watch`, on this port or on 9000, and invoke them by hand
+    #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "9000")]
+    #[arg(conflicts_with_all = ["seconds", "json", "keep_running"])]
+    watch: Option<u16>,
     /// Folder for logs and report [default: a new one in .local of a checkout, or among this
     /// user's runs (`tidegate runs`)]
     #[arg(long, value_name = "DIR")]
@@ -123,7 +125,7 @@ impl LocalArgs {
     fn setup(&self) -> Result<Setup, LocalError> {
         let mut setup = self.setup.clone();
         setup.settings.plan.campaigns = self.campaigns();
-        setup.schedule = !self.watch;
+        setup.schedule = self.watch.is_none();
         if setup.settings.plan.mails() == 0 {
             let said = "--big 0 and --small 0: there is nothing to send";
             return Err(LocalError::Option(said.to_owned()));
@@ -150,6 +152,10 @@ struct Session<'a> {
 pub async fn run(args: &LocalArgs) -> Result<CommandEnd, LocalError> {
     let shell = Shell::new(Output::plain(), interrupts());
     let setup = args.setup()?;
+    if let Some(port) = args.watch {
+        cargo_lambda::check(port).await?;
+    }
+    tokio::spawn(end_with_make());
     let now = SystemClock::new().wall().as_nanos();
     let runs = Place::of_this_program().runs(&setup.root);
     let folder = place::create_folder(args.out.as_deref(), &runs, now)?;
@@ -171,6 +177,18 @@ pub async fn run(args: &LocalArgs) -> Result<CommandEnd, LocalError> {
         () = shell.interrupted() => {}
     }
     outcome
+}
+
+/// Asks this process to end when the `make` that started it is gone: killed, it hands no signal on.
+async fn end_with_make() {
+    if env::var_os("MAKELEVEL").is_none() {
+        return;
+    }
+    let make = getppid();
+    while getppid() == make {
+        sleep(LOOK_EVERY).await;
+    }
+    let _ = kill_process(getpid(), Signal::TERM);
 }
 
 impl Session<'_> {
@@ -227,8 +245,8 @@ impl Session<'_> {
         stack: &Stack,
         links: &Links,
     ) -> Result<CommandEnd, LocalError> {
-        if self.args.watch {
-            cargo_lambda::watch(&self.setup, aws, stack).await?;
+        if let Some(port) = self.args.watch {
+            cargo_lambda::watch(&self.setup, aws, stack, port).await?;
             return Ok(CommandEnd::Interrupted);
         }
         let settings = &self.setup.settings;

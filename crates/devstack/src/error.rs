@@ -14,11 +14,9 @@ pub enum LocalError {
     /// Something that a run needs is not there.
     #[error("not found: {what}; {remedy}")]
     Missing { what: String, remedy: String },
-    /// A port that was asked for, by this option, is taken.
-    #[error(
-        "port {port} is taken: end the program that holds it, or leave out {option} (then a free one is used)"
-    )]
-    PortTaken { port: u16, option: &'static str },
+    /// A port is taken; what can be done instead of ending its program.
+    #[error("port {port} is taken: end the program that holds it, or {instead}")]
+    PortTaken { port: u16, instead: String },
     /// A program could not be started.
     #[error("{program} did not start")]
     Start { program: String, source: io::Error },

@@ -13,6 +13,8 @@ mod by_hand;
 mod campaigns;
 mod cdk;
 mod crashes;
+#[cfg(target_os = "linux")]
+mod ends;
 mod failures;
 mod first_campaign;
 mod forecast;
