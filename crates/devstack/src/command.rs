@@ -59,7 +59,6 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 /// something is missing; 130 interrupted.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "devstack", version, max_term_width = 100, allow_negative_numbers = true)]
-#[expect(clippy::struct_excessive_bools, reason = "every switch of a command is one")]
 // More than 12 fields: one for each option of the command.
 pub struct LocalArgs {
     /// Messages of both campaigns, each counted by its recipients or parts; the small one gets three fifths of its share,

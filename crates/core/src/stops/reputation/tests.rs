@@ -402,7 +402,9 @@ fn a_warm_ups_day_counts_each_kind_of_notice_apart() {
     let kinds = [(NoticeKind::Bounce, 3), (NoticeKind::Complaint, 2), (NoticeKind::Deferral, 4)];
     for (kind, count) in kinds.into_iter().chain([(NoticeKind::Suppressed, 5)]) {
         let mut heard = ledger.messages(kind, "big", count);
-        heard.iter_mut().for_each(|notice| notice.limits = "campaign_big".to_owned());
+        for notice in &mut heard {
+            notice.limits = "campaign_big".to_owned();
+        }
         let heard: Vec<&Notice> = heard.iter().collect();
         let now = Window::containing(EpochMillis::new(NOW).into());
         adapt(&mut ledger.control, &heard, Rate::per_second(100.0).unwrap(), now);
