@@ -188,6 +188,10 @@ dist-once: $(NOTICES)
 	cp $(NOTICES) $(DIST)/
 	$(MAKE) --no-print-directory package FUNCTIONS=$(DIST)/functions OUT=$(DIST)
 
+container: need-zig ## The folder of infra/container/Dockerfile: tidegate without a C library, and root certificates (ARCH)
+	$(FOR_RELEASE) cargo lambda build --disable-optimizations --locked --profile dist --package tidegate-console --bin tidegate \
+	  --target $(subst gnu,musl,$(TRIPLE_$(ARCH))) --lambda-dir $(TARGET_DIR)/container && cp /etc/ssl/certs/ca-certificates.crt $(TARGET_DIR)/container/
+
 TAG ?= v$(VERSION)
 dist-notes: need-dist
 	@$(MAKE_DIST) notes --tag "$(TAG)" --links "$(GITHUB_SERVER_URL)/$(GITHUB_REPOSITORY)/blob/$(TAG)"

@@ -14,7 +14,7 @@ use tidegate_operator::page::{Page, Tone, View};
 use tidegate_operator::plan::ses_price;
 use tidegate_operator::redact::AddressVisibility;
 use tidegate_operator::shell::{
-    CommandEnd, CommandError, CommandResult, Shell, log_events, text_file,
+    CommandEnd, CommandError, CommandResult, Shell, check_health, log_events, text_file,
 };
 use tidegate_operator::stack::OnStack;
 use tidegate_operator::status::StatusSettings;
@@ -63,6 +63,9 @@ pub struct ConsoleArgs {
     /// SES's price for 1,000 recipients, in US dollars [default: 0.10]
     #[arg(long, value_name = "DOLLARS", value_parser = ses_price)]
     ses_price: Option<f64>,
+    /// Ask whether a console answers at --listen, and serve nothing: the health check of a container
+    #[arg(long)]
+    health: bool,
     #[command(flatten)]
     limits: StreamLimits,
     #[command(flatten)]
@@ -93,6 +96,9 @@ impl ConsoleArgs {
 }
 
 pub async fn run(args: &ConsoleArgs, shell: &Shell) -> CommandResult {
+    if args.health {
+        return check_health(args.listen, "/login").await;
+    }
     let tokens = args.tokens()?;
     let is_token_given = tokens.is_some();
     let access = args.access(tokens);

@@ -46,14 +46,16 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::connections::Connections;
 use crate::page::{Page, Tone, View};
-use crate::shell::{CommandEnd, CommandError, CommandResult, Shell, log_events, text_file};
+use crate::shell::{
+    CommandEnd, CommandError, CommandResult, Shell, check_health, log_events, text_file,
+};
 use crate::stack::OnStack;
 use campaign::{CampaignChoice, CampaignRules, Targets};
 use enqueue::Enqueuer;
 use http::HttpServer;
 use logins::{KeyPairs, Logins};
 pub(crate) use others::stack_at;
-use others::{Health, OtherCalls};
+use others::{HEALTH, Health, OtherCalls};
 use smtp::{Encryption, SmtpServer, SmtpSettings};
 use submission::{Submission, SubmissionRules};
 use submit::{Relay, raw};
@@ -113,6 +115,9 @@ pub struct RelayArgs {
     /// Show which campaign a mail in a file (.eml) would go to, and why; nothing is served
     #[arg(long, value_name = "FILE")]
     explain: Option<PathBuf>,
+    /// Ask whether a relay answers at --listen, and serve nothing: the health check of a container
+    #[arg(long)]
+    health: bool,
     #[command(flatten)]
     pub(crate) on: OnStack,
 }
@@ -129,6 +134,9 @@ const MOST_CONNECTIONS: usize = 800;
 const MOST_CONNECTIONS_OF_ADDRESS: usize = 200;
 
 pub(crate) async fn run(args: &RelayArgs, shell: &Shell) -> CommandResult {
+    if args.health {
+        return check_health(args.listen, HEALTH).await;
+    }
     let terms = args.terms()?;
     args.check()?;
     let stack = args.on.stack.open().await?;

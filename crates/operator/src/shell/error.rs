@@ -26,6 +26,9 @@ pub enum CommandError {
     /// The address is taken, or is none of this machine's.
     #[error("{address}: it cannot listen there; --listen names another address")]
     Listen { address: std::net::SocketAddr, source: io::Error },
+    /// A server gives no answer, or too late.
+    #[error("nothing answers at {address}")]
+    NoAnswer { address: std::net::SocketAddr, source: io::Error },
     #[error("the report cannot be written to standard output")]
     Terminal(#[source] io::Error),
     /// Part of the work is done; the error says which, and how to continue.

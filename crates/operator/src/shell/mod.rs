@@ -2,6 +2,7 @@
 
 mod confirm;
 mod error;
+mod health;
 mod output;
 
 use std::cell::Cell;
@@ -15,6 +16,7 @@ use crate::text_file::read_text;
 pub use confirm::ConfirmArgs;
 pub(crate) use confirm::stop_unless_confirmed;
 pub use error::CommandError;
+pub use health::check_health;
 pub use output::{Output, OutputArgs};
 use serde::Serialize;
 use tokio::sync::watch;
