@@ -23,6 +23,7 @@ use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
+use tidegate_core::Timestamp;
 use tidegate_core::Window;
 use tidegate_core::allocation::Intake;
 use tidegate_core::compression::compress;
@@ -33,7 +34,6 @@ use tidegate_core::limiter::{Gates, Limiter, Line, NextSend, Waiting};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_core::trace::{MOST_SPANS, SendSpan, TraceParent, WindowSpans};
 use tidegate_core::turns::{self, BATCH, Turns};
-use tidegate_core::{Timestamp, Window};
 
 const SHORT: &str = include_str!("../../../events/message_short.json");
 const LONG: &str = include_str!("../../../events/message_long.json");

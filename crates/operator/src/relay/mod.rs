@@ -81,6 +81,7 @@ use submit::{Relay, raw};
   tidegate relay --stack mail --listen 0.0.0.0:443 --smtp 0.0.0.0:587 \\
       --credentials keys.json --tls-cert chain.pem --tls-key key.pem       for other machines
   tidegate relay --stack mail --explain mail.eml  which campaign this mail would go to, and why")]
+// More than 12 fields: one for each option of the command.
 pub struct RelayArgs {
     /// Address for SES's API and listmonk's messenger
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8025")]
