@@ -354,3 +354,38 @@ impl LimitGates {
         self.slots.get(key).and_then(Option::as_ref)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::Window;
+    use tidegate_core::channel::{Channel, Content};
+    use tidegate_core::config::LimitsConfig;
+    use tidegate_core::grid::SlotGrid;
+    use tidegate_core::limits::{Limit, MailFacts};
+    use tidegate_core::rate::{Rate, RateMargin};
+
+    use super::*;
+    use crate::ports::Standing;
+
+    /// The mails come back 0.4 s apart, since a limit of 2 a second has a slot each 0.51 s.
+    #[test]
+    fn mail_over_its_limit_stays_away_for_whole_seconds_up_and_not_longer() {
+        let (quota, margin) = (Rate::per_second(20.0).unwrap(), RateMargin::default());
+        let (grid, window) = (SlotGrid::new(quota, margin), Window::from_epoch_second(1_000));
+        let mut standing = Standing::default();
+        let limit: Limit = serde_json::from_str(r#"{"rate": "2/s"}"#).unwrap();
+        standing.control.limits.insert("sender:c.example".parse().unwrap(), Some(limit));
+        let config = LimitsConfig::default();
+        let planned = PlannedLimits::of(&config, window, quota, margin, grid, None, &standing);
+        let body = r#"{"to": "a@b.example", "from": "d@c.example", "subject": "S", "text": "T"}"#;
+        let content = Content::parse(Channel::Email, body).unwrap();
+        let facts = MailFacts { campaign: "news", configuration_set: None, tenant: None };
+        let demands = Demands::of(&content, facts, &planned.table);
+        let mut gates = LimitGates::new(&Rc::new(planned), PlannedLimits::slots);
+        gates.wait(&demands);
+        let means = RunningMeans::nothing(1_000_000);
+        let now = window.opens();
+        let away = [(); 6].map(|()| gates.away(&demands, now, &means).as_secs());
+        assert_eq!(away, [1, 2, 2, 3, 3, 4]);
+    }
+}

@@ -151,3 +151,28 @@ fn whatever_the_quota_and_the_campaigns_limit_a_window_with_a_slot_probes_soon()
         }
     }
 }
+
+#[test]
+fn mail_is_expected_from_a_queue_by_its_depth_unless_campaigns_may_have_some() {
+    let means = RunningMeans::nothing(1_000_000);
+    let mut config = config(true);
+    config.limits.queues = vec!["https://sqs.eu-west-1.amazonaws.com/1/domain1".to_owned()];
+    let expects = |sums: [(&str, i64); 4], is_held: bool| {
+        let mut control = Control::default();
+        for campaign in ["a", "b"].into_iter().filter(|_| is_held) {
+            hold(&mut control, campaign, HoldReason::Paused, 60);
+        }
+        let counters = sums.map(|(name, sum)| (name.to_owned(), sum)).into();
+        let standing = Standing { control, counters, ..Standing::default() };
+        Plan::new(&config, WINDOW, Rate::per_second(20.0).unwrap(), &standing, &means)
+            .expects_mail()
+    };
+    let sums = |merge, limited| {
+        [("fed", merge), ("taken", 7), ("domain_fed.1", limited), ("domain_taken.1", 7)]
+    };
+    let cases = [(7, 7, false), (8, 7, true), (7, 8, true), (6, 6, false)];
+    for (merge, limited, expected) in cases {
+        assert_eq!(expects(sums(merge, limited), true), expected, "{merge} and {limited}");
+    }
+    assert!(expects(sums(7, 7), false), "a campaign's queue was not found empty");
+}

@@ -66,22 +66,9 @@ impl<'a, E: Environment> BreakerRule<'a, E> {
         self.ctx.plan.permit == Permit::Probe
     }
 
-    /// Notes a send's outcome; `None` is an acceptance. A permanent refusal is no failure of SES.
+    /// Notes a send's outcome; `None` is an acceptance.
     fn note(&self, outcome: Option<Outcome>, effects: &mut Vec<Effect>) {
-        let failed = match outcome {
-            Some(Outcome::NotSent) => return,
-            None | Some(Outcome::NotReady | Outcome::Permanent | Outcome::OptedOut) => false,
-            Some(
-                Outcome::RateExceeded
-                | Outcome::Environment
-                | Outcome::Transient
-                | Outcome::Ambiguous,
-            ) => true,
-            // These outcomes (daily quota, account, tenant) show that SES works; the hold that each causes stops
-            // sending by itself.
-            Some(_) if self.is_probing() => false,
-            Some(_) => return,
-        };
+        let Some(failed) = has_failed(outcome, self.is_probing()) else { return };
         let mut state = self.state.borrow_mut();
         if self.is_probing() {
             state.probed = Some(!failed);
@@ -179,5 +166,38 @@ impl<'a, E: Environment> BreakerRule<'a, E> {
 
     pub(super) fn wrote_control(&self) -> bool {
         self.state.borrow().probed.is_some()
+    }
+}
+
+/// Whether a send's outcome is a failure of SES; none if it does not count. An `outcome` of `None` is an acceptance. A
+/// permanent refusal is no failure of SES.
+const fn has_failed(outcome: Option<Outcome>, is_probing: bool) -> Option<bool> {
+    match outcome {
+        Some(Outcome::NotSent) => None,
+        None | Some(Outcome::NotReady | Outcome::Permanent | Outcome::OptedOut) => Some(false),
+        Some(
+            Outcome::RateExceeded | Outcome::Environment | Outcome::Transient | Outcome::Ambiguous,
+        ) => Some(true),
+        // These outcomes (daily quota, account, tenant) show that SES works; the hold that each causes stops
+        // sending by itself.
+        Some(_) if is_probing => Some(false),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_shows_a_probe_that_ses_works_and_says_nothing_of_other_sends() {
+        let of = |outcome| [true, false].map(|is_probing| has_failed(outcome, is_probing));
+        for outcome in [Outcome::DailyQuotaExceeded, Outcome::AccountPaused, Outcome::Tenant] {
+            assert_eq!(of(Some(outcome)), [Some(false), None], "{outcome:?}");
+        }
+        assert_eq!(of(None), [Some(false); 2]);
+        assert_eq!(of(Some(Outcome::Permanent)), [Some(false); 2]);
+        assert_eq!(of(Some(Outcome::Transient)), [Some(true); 2]);
+        assert_eq!(of(Some(Outcome::NotSent)), [None; 2]);
     }
 }
