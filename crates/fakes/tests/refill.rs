@@ -10,6 +10,7 @@ use futures_util::future::join;
 use tidegate_core::Timestamp;
 use tidegate_core::identity::{Envelope, EpochMillis, Identity};
 use tidegate_core::store::refill::due_until;
+use tidegate_core::store::rows::StoredDrafts;
 use tidegate_core::store::{ObjectName, StoredMail, pack};
 use tidegate_delivery::ports::{
     Clock as _, FailureKind, PortError, QueueUrl, Queues as _, Store as _,
@@ -67,11 +68,20 @@ impl World {
     }
 
     async fn bring_back(&self, me: &str, mails: u64) -> (Result<(), PortError>, BroughtBack) {
+        self.bring_back_within(LONG * 10, me, mails).await
+    }
+
+    async fn bring_back_within(
+        &self,
+        time: Duration,
+        me: &str,
+        mails: u64,
+    ) -> (Result<(), PortError>, BroughtBack) {
         let bounds = Bounds {
             deferred: mails,
             timed: due_until(self.clock.wall()),
             mails_a_second: 0.1,
-            until: self.clock.monotonic() + LONG * 10,
+            until: self.clock.monotonic() + time,
         };
         let done = RefCell::default();
         let result = bring_back(self.site(me), &bounds, &done).await;
@@ -238,6 +248,23 @@ async fn bounds_are_kept_to_the_mail_and_what_is_left_follows() {
     world.assert_all_back(&OBJECTS, 0, "bounded");
 }
 
+/// A group of a hundred mails takes two seconds.
+#[tokio::test(start_paused = true)]
+async fn when_the_time_is_over_no_group_begins_and_another_run_may_go_on_at_once() {
+    let world = World::new(&LARGE).await;
+    let seconds = Duration::from_secs;
+    let slow = Fault::Slow(Latency::between(seconds(2), seconds(2)));
+    world.faults.add(Rule::new(slow).on(Operation::Send));
+    let (result, done) = world.bring_back_within(seconds(3), "ada", u64::MAX).await;
+    result.unwrap();
+    assert_eq!((done.mails, done.objects, done.through), (200, 0, false));
+    world.faults.clear();
+    let (result, done) = world.bring_back("grace", u64::MAX).await;
+    result.unwrap();
+    assert_eq!((done.mails, done.is_all()), (43, true));
+    world.assert_all_back(&LARGE, 0, "in two runs");
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_at_once_do_not_double_what_the_other_brings_back() {
     let world = World::new(&OBJECTS).await;
@@ -273,6 +300,22 @@ async fn what_has_nowhere_to_go_is_said_and_left() {
         "{why:?}"
     );
     assert_eq!(world.kept.contents().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_held_campaigns_chunks_of_rows_one_is_said_to_be_left() {
+    let mut world = World::new(&[]).await;
+    world.destinations.held.insert("big".to_owned());
+    world.kept.put(&StoredDrafts::key("token"), Vec::new()).await.unwrap();
+    for number in 0..3 {
+        let chunk = format!("rows/20261120T203600Z.big.token00000{number}.2.jsonl.gz");
+        world.kept.put(&chunk, Vec::new()).await.unwrap();
+    }
+    let (result, done) = world.bring_back("ada", u64::MAX).await;
+    result.unwrap();
+    let left: Vec<(String, Why)> =
+        done.left.into_iter().map(|left| (left.object.token, left.why)).collect();
+    assert_eq!(left, [("token000000".to_owned(), Why::Held)]);
 }
 
 /// Regression: the first of them ended the run, and no campaign got its mail.
