@@ -6,7 +6,7 @@ use tidegate_core::Window;
 use tidegate_core::limits::InitialLimits;
 use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
 use tidegate_operator::why::MailVerdict;
-use tidegate_tests::simulation::mail::MailVariation as _;
+use tidegate_tests::simulation::mail::{MailVariation as _, produced};
 use tidegate_tests::simulation::{
     DEAD_LETTERS, EXPRESS, MERGE, ProducedMail, World, WorldSettings, limit_queue, measure,
 };
@@ -92,6 +92,19 @@ async fn a_mail_that_misses_its_last_moment_costs_its_limit_no_slot() {
         assert!(measure::worst_second(&provider) <= 6, "merge {merge}");
         let got = used(&world, &["gmail.com"], 5.0, first, 10..50);
         assert!(got >= 0.9, "merge {merge}: {got:.3} of the limit");
+    }
+}
+
+/// No report tells that it came.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_no_mail_is_counted_as_gone_from_its_limits_queue() {
+    for merge in MODES {
+        let world = World::new(limited(20.0, merge, "gmail.com=5/s"));
+        world.put_raw(&limit_queue(0), &[produced("{}")]).await;
+        world.run(3).await;
+        assert_eq!(world.contents(DEAD_LETTERS).len(), 1, "merge {merge}");
+        let taken = world.ledger_now().await.counters.get("domain_taken.1").copied();
+        assert_eq!(taken, Some(1), "merge {merge}");
     }
 }
 

@@ -10,10 +10,11 @@ use std::time::Duration;
 use futures_util::future::{join_all, select};
 use tidegate_core::counters::Counter;
 use tidegate_core::{Timestamp, Window};
-use tidegate_delivery::ports::{Entropy as _, Queues as _};
-use tidegate_fakes::{Operation, SeededEntropy, SesArrival};
+use tidegate_delivery::ports::{Entropy as _, FailureKind, Queues as _};
+use tidegate_fakes::{Fault, Operation, Rule, SeededEntropy, SesArrival};
 use tidegate_tests::simulation::{EXPRESS, ProducedMail, World, WorldSettings, measure};
 
+use crate::operator_site::url;
 use crate::{MODES, MS};
 
 /// Settings of a run.
@@ -303,6 +304,45 @@ async fn an_event_source_on_the_express_queue_delays_mail_and_multiplies_calls()
         assert!(p99_beside > p99, "{quota}/s: {p99_beside:?}");
         assert!(calls_beside > 4.0 * calls.max(1.0), "{quota}/s: {calls_beside:.2}");
     }
+}
+
+/// It is received before anybody knows how much express mail there is.
+#[tokio::test(start_paused = true)]
+async fn mail_of_several_recipients_whose_slots_express_mail_took_stays_hidden() {
+    let world = World::new(WorldSettings { express: true, ..WorldSettings::new(20.0, false) });
+    world.put(EXPRESS, &ProducedMail::several("express", 200, 1)).await;
+    world.put("big", &ProducedMail::several("big", 40, 2)).await;
+    world.run(4).await;
+    let (left, unused) = (world.counted(Counter::Left), world.counted(Counter::Unused));
+    assert!(left > 0 && unused == 0, "{left} left, {unused} slots unused");
+    let shown = world.queues.calls_of(&url("big"), Operation::SetVisibility);
+    assert_eq!(shown, 0, "it is shown to a poller that has no slots for it either");
+}
+
+/// While express mail is expected, campaign mail is received in small parts.
+#[tokio::test(start_paused = true)]
+async fn from_an_express_queue_whose_receives_fail_no_mail_is_expected() {
+    let world = World::new(WorldSettings { express: true, ..WorldSettings::new(14.0, false) });
+    world.fill("big", 500).await;
+    let calls = || world.queues.calls_of(&url("big"), Operation::Receive);
+    world
+        .play(34, async |first| {
+            for n in 0..10 {
+                world.until(first, n, MS(0)).await;
+                let mails = ProducedMail::several(&format!("express-{n}"), 7, 1);
+                world.put(EXPRESS, &mails).await;
+            }
+            world.until(first, 11, MS(500)).await;
+            let broken = Rule::new(Fault::Before(FailureKind::Unreachable));
+            world.faults.add(broken.on(Operation::Receive).at(EXPRESS));
+            world.until(first, 13, MS(500)).await;
+            let before = calls();
+            world.until(first, 33, MS(500)).await;
+            let receives = calls() - before;
+            assert!(receives <= 50, "{receives} receives in 20 windows of 14 mails");
+        })
+        .await;
+    world.assert_clean();
 }
 
 #[tokio::test(start_paused = true)]

@@ -110,6 +110,26 @@ async fn an_idle_stack_ends_most_windows_at_once_and_looks_into_all_queues_by_lo
 }
 
 #[tokio::test(start_paused = true)]
+async fn connections_are_opened_before_mail_that_is_expected_and_not_again_until_a_pause() {
+    for merge in MODES {
+        let world = World::new(ticked(20.0, merge));
+        world.fill("big", 600).await;
+        world
+            .play(120, async |first| {
+                world.until(first, 10, MS(0)).await;
+                let before = world.ses.warmed();
+                assert!(before > 0, "merge {merge}");
+                world.until(first, 28, MS(0)).await;
+                assert_eq!(world.ses.warmed(), before, "merge {merge}: while mail is sent");
+                world.until(first, 118, MS(0)).await;
+                assert_eq!(world.ses.warmed(), before, "merge {merge}: while there is none");
+            })
+            .await;
+        world.assert_clean();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_express_queue_is_asked_every_window_and_alone_tells_nothing() {
     for merge in MODES {
         let world = World::new(WorldSettings { express: true, ..ticked(200.0, merge) });
@@ -346,6 +366,28 @@ async fn a_check_that_fails_wakes_the_stack() {
             assert!(!world.faults.strikes().is_empty(), "{what} never struck");
             world.assert_clean();
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_check_whose_tick_is_refused_the_next_window_has_one() {
+    for merge in MODES {
+        let world = asleep(60, merge);
+        world
+            .play(720, async |first| {
+                world.until(first, 250, MS(0)).await;
+                let refused = Rule::new(Fault::Before(FailureKind::Unreachable));
+                world.faults.add(refused.on(Operation::Tick).nth(1));
+            })
+            .await;
+        // A tick is sent in the second before its window.
+        let refused = Window::containing(world.faults.strikes()[0].at).plus(1);
+        let starts = world.poller_runs();
+        let ticked: Vec<Window> = starts.iter().map(|start| start.tick.unwrap().window).collect();
+        let before = ticked.iter().filter(|window| **window < refused).max().unwrap();
+        assert!(before.plus(60) < refused, "merge {merge}: it did not sleep");
+        let next = ticked.iter().filter(|window| **window > refused).min().unwrap();
+        assert_eq!(*next, refused.plus(1), "merge {merge}");
     }
 }
 

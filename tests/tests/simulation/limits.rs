@@ -10,7 +10,7 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_fakes::SesArrival;
 use tidegate_tests::simulation::mail::MailVariation as _;
 use tidegate_tests::simulation::{
-    DEAD_LETTERS, MERGE, ProducedMail, World, WorldSettings, measure,
+    DEAD_LETTERS, MERGE, ProducedMail, World, WorldSettings, limit_queue, measure,
 };
 
 use crate::MODES;
@@ -196,6 +196,28 @@ async fn a_sender_keeps_its_limit_in_all_campaigns_and_no_other_mail_waits_for_i
         assert_eq!(others.count(), 1_500, "merge {merge}");
         let took = last.saturating_since(first.opens()).as_secs();
         assert!(took <= 80, "merge {merge}: the others took {took} s");
+    }
+}
+
+/// The limit comes while mail under it stands in the merge queue. Without one the mail is left where it is.
+#[tokio::test(start_paused = true)]
+async fn mail_over_its_senders_limit_goes_to_its_campaigns_queue_and_to_none_of_a_domains_limit() {
+    for merge in MODES {
+        let settings = WorldSettings::new(40.0, merge).variable("TIDEGATE_LIMITS", "*=50%");
+        let world = World::new(settings);
+        let mails =
+            (0..600).map(|n| ProducedMail::new(format!("n{n}")).to(&format!("d{n}.example")));
+        let mails: Vec<ProducedMail> = mails.map(|mail| mail.from("news@slow.example")).collect();
+        world.put("big", &mails).await;
+        let script = async |first| {
+            world.until(first, 5, Duration::ZERO).await;
+            set(&world, "sender:slow.example", r#"{"rate": "4/s"}"#).await;
+        };
+        world.play(30, script).await;
+        world.assert_clean();
+        let [again, left] = [Counter::LimitedAgain, Counter::Left].map(|of| world.counted(of));
+        assert_eq!((again > 0, left > 0), (merge, !merge), "{again} put back, {left} left");
+        assert_eq!(world.taken(&limit_queue(0)), [], "merge {merge}");
     }
 }
 

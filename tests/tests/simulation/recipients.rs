@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_core::counters::Counter;
 use tidegate_delivery::poll::End;
 use tidegate_delivery::ports::FailureKind;
 use tidegate_fakes::{Counting, Fault, Operation, Rule};
@@ -50,6 +51,21 @@ async fn mails_of_one_and_of_ten_recipients_share_by_recipients() {
     }
     // Of a window of 29 slots, mails of ten can fill 20: direct mode gives the rest to the other.
     shares_hold(30, true, &[10], &[1]).await;
+}
+
+/// Of mails of unknown size as many are received as there are slots.
+#[tokio::test(start_paused = true)]
+async fn no_more_mails_of_ten_recipients_are_received_than_find_slots() {
+    for merge in MODES {
+        let settings = WorldSettings::new(100.0, merge);
+        let world = World::new(WorldSettings { counting: Counting::Bucket, ..settings });
+        world.put("big", &ProducedMail::several("big", 600, 10)).await;
+        let first = world.run(50).await;
+        let reports = world.reports();
+        let later = reports.iter().filter(|report| report.window >= first.plus(5));
+        let left: u64 = later.map(|report| report.count(Counter::Left)).sum();
+        assert!(left <= 60, "merge {merge}: {left} left in 45 windows");
+    }
 }
 
 /// A window of 14 slots has room for one mail of ten. One that came too late for its window was hidden for 30 s, came back

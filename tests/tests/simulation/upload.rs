@@ -143,6 +143,19 @@ async fn each_row_gets_its_mail_at_the_quotas_pace_and_the_queue_holds_minutes_o
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_list_that_one_run_of_the_scheduler_enqueues_is_over_with_that_run() {
+    let world = World::new(settings(14.0, true));
+    // The quota is known from the second minute on.
+    world.run(60).await;
+    upload(&world, "big", 3).await;
+    world.run(20).await;
+    assert_eq!(run(&world, "big").await.stage, RunStage::Done);
+    let has = async |key: String| world.store.get(&key).await.unwrap().is_some();
+    assert!(!has(StoredDrafts::key("tokenbig")).await, "the drafts of a run that is over");
+    assert!(has(StoredDrafts::key_once_over("tokenbig")).await);
+}
+
 /// Schedulers and pollers die; half-way the template is replaced.
 #[tokio::test(start_paused = true)]
 async fn killed_anywhere_each_of_20_000_gets_one_version_and_the_run_tells_which() {
