@@ -12,8 +12,7 @@ fn root() -> PathBuf {
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = paths.filter(|path| path.is_file()).collect();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
@@ -21,7 +20,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// The name of the file on which the oracle panicked, beside its message.
 fn replay(target: &str, files: &[PathBuf]) {
     let (_, oracle) = ALL.iter().find(|(name, _)| *name == target).unwrap();
-    let broken = files.iter().filter(|file| {
+    let broken = files.iter().filter(|path| path.is_file()).filter(|file| {
         let bytes = std::fs::read(file).unwrap();
         std::panic::catch_unwind(|| oracle(&bytes)).is_err()
     });
