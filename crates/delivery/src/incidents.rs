@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::error::Error as StdError;
 
 use tidegate_core::config::{Campaign, Campaigns};
-use tidegate_core::events::{of_incidents, of_run};
+use tidegate_core::events::{StackEvent, of_incidents, of_run};
 use tidegate_core::identity::EpochMillis;
 use tidegate_core::incidents::{GrowthMemory, IncidentChanges, RunFigures, incidents};
 
@@ -23,6 +23,8 @@ pub struct IncidentMemory {
     /// Runs in a row in which SES did not tell the quota.
     quota_unknown: Cell<u32>,
     growth: RefCell<GrowthMemory>,
+    /// Events that the bus has not taken yet.
+    events: RefCell<Vec<StackEvent>>,
 }
 
 impl IncidentMemory {
@@ -44,6 +46,8 @@ impl IncidentMemory {
     }
 }
 
+/// Most events that wait for a bus that does not take them; the oldest are dropped.
+const EVENTS: usize = 100;
 /// The newest runs that are looked at: those that are under way.
 const RUNS: usize = 20;
 
@@ -61,7 +65,8 @@ pub struct Listeners<'a, T, B> {
 /// Tells the stack's listeners which incidents have begun and which are over since they were told last, and
 /// notes it in the control record. Nothing is told and nothing written while nothing changes.
 ///
-/// It is told first and noted then: if the note fails, it is told again a minute later.
+/// Operators are told first, and it is noted then: if the note fails, they are told again a minute later. The bus gets it after
+/// that, and again each minute until it takes it: operators are not told anew for a bus that is gone.
 pub async fn tell<T: Announce, B: Events>(
     listeners: &Listeners<'_, T, B>,
     memory: &IncidentMemory,
@@ -75,22 +80,17 @@ pub async fn tell<T: Announce, B: Events>(
     let figures = memory.figures(report, minute, now);
     let found = incidents(&standing.control, &figures, now);
     let changes = IncidentChanges::between(&standing.control.incidents, &found);
-    if changes.is_empty() {
-        return;
+    if !changes.is_empty() && listeners.tell(&changes).await {
+        let (version, control) = (standing.control_version, standing.control.clone());
+        let noted = control::change(ledger, version, control, |control| {
+            changes.note(&mut control.incidents, now);
+        });
+        if let Err(error) = noted.await {
+            tracing::warn!(error = &error as &dyn StdError, "operators may be told again");
+        }
+        memory.events.borrow_mut().extend(of_incidents(listeners.stack, &changes));
     }
-    if listeners.topic.is_none() && listeners.bus.is_none() {
-        return;
-    }
-    if let Err(error) = listeners.tell(&changes).await {
-        return tracing::error!(error = &error as &dyn StdError, "operators are not told");
-    }
-    let (version, control) = (standing.control_version, standing.control.clone());
-    let noted = control::change(ledger, version, control, |control| {
-        changes.note(&mut control.incidents, now);
-    });
-    if let Err(error) = noted.await {
-        tracing::warn!(error = &error as &dyn StdError, "operators may be told again");
-    }
+    listeners.put(memory).await;
 }
 
 /// Tells the bus which runs are over, once each, and notes it in the run. A run is over once all of its mail is gone
@@ -104,39 +104,53 @@ pub async fn tell_finished<T, B: Events>(
     runs: &impl Runs,
 ) {
     let Some(bus) = listeners.bus else { return };
-    let told = async {
-        for stored in runs.runs(RUNS).await? {
-            let (run, now) = (&stored.run, EpochMillis::from(clock.wall()));
-            let is_settled = run.is_settled(&standing.counters, &standing.control, now);
-            if run.finished.is_some() || !is_settled {
-                continue;
-            }
-            let campaign = listed(campaigns, standing).iter().find(|of| of.name == run.campaign);
-            let urls = campaign.into_iter().flat_map(Campaign::queues);
-            let urls: Vec<QueueUrl> = urls.map(|(_, url)| QueueUrl::new(url)).collect();
-            if depths(queues, &urls).await?.iter().any(|depth| depth.all() > 0) {
-                continue;
-            }
-            bus.put(&[of_run(listeners.stack, run, now)]).await?;
-            let mut noted = stored.clone();
-            noted.run.finished = Some(now);
-            runs.set_run(&noted).await?;
+    let stored = runs.runs(RUNS).await.unwrap_or_else(|error| {
+        tracing::warn!(error = &error as &dyn StdError, "no run is known");
+        Vec::new()
+    });
+    for stored in stored {
+        let (run, now) = (&stored.run, EpochMillis::from(clock.wall()));
+        if run.finished.is_some() || !run.is_settled(&standing.counters, &standing.control, now) {
+            continue;
         }
-        Ok::<_, PortError>(())
-    };
-    if let Err(error) = told.await {
-        tracing::warn!(error = &error as &dyn StdError, "programs are not told of a run's end");
+        let campaign = listed(campaigns, standing).iter().find(|of| of.name == run.campaign);
+        let urls = campaign.into_iter().flat_map(Campaign::queues);
+        let urls: Vec<QueueUrl> = urls.map(|(_, url)| QueueUrl::new(url)).collect();
+        let told = async {
+            if depths(queues, &urls).await?.iter().all(|depth| depth.all() == 0) {
+                bus.put(&[of_run(listeners.stack, run, now)]).await?;
+                let mut noted = stored.clone();
+                noted.run.finished = Some(now);
+                runs.set_run(&noted).await?;
+            }
+            Ok::<_, PortError>(())
+        };
+        // A queue that is gone concerns its own runs alone.
+        if let Err(error) = told.await {
+            tracing::warn!(error = &error as &dyn StdError, "programs are not told of a run's end");
+        }
     }
 }
 
 impl<T: Announce, B: Events> Listeners<'_, T, B> {
-    async fn tell(&self, changes: &IncidentChanges) -> Result<(), PortError> {
-        if let Some(topic) = self.topic {
-            announce(topic, self.stack, changes).await?;
-        }
-        match self.bus {
-            Some(bus) => bus.put(&of_incidents(self.stack, changes)).await,
-            None => Ok(()),
+    /// Whether the changes may be noted: operators were told, or there is a bus alone.
+    async fn tell(&self, changes: &IncidentChanges) -> bool {
+        let Some(topic) = self.topic else { return self.bus.is_some() };
+        let told = announce(topic, self.stack, changes).await;
+        told.inspect_err(|error| {
+            tracing::error!(error = error as &dyn StdError, "operators are not told");
+        })
+        .is_ok()
+    }
+
+    /// Puts the events that wait onto the bus.
+    async fn put(&self, memory: &IncidentMemory) {
+        let mut events = memory.events.take();
+        let Some(bus) = self.bus.filter(|_| !events.is_empty()) else { return };
+        if let Err(error) = bus.put(&events).await {
+            tracing::error!(error = &error as &dyn StdError, "events not put: again in a minute");
+            events.drain(..events.len().saturating_sub(EVENTS));
+            memory.events.replace(events);
         }
     }
 }

@@ -131,6 +131,9 @@ async fn a_hold_and_a_runs_end_are_told_once_each_and_later_if_the_bus_did_not_a
             })
             .await;
         assert_eq!(kinds(&world), ["Hold Begun", "Hold Lifted", "Run Finished"], "merge {merge}");
+        // Operators hear of it once, whatever the bus does.
+        let told = world.topic.told();
+        assert_eq!(told.iter().filter(|(_, told)| told.contains("big")).count(), 2, "{told:?}");
         let finished = world.bus.events().pop().unwrap().detail;
         assert_eq!((&finished["run"], &finished["rows"]), (&"news".into(), &30.into()));
     }

@@ -17,9 +17,10 @@ const EVENTS: JsonService = JsonService {
     id: "EventBridge",
     content_type: "application/x-amz-json-1.1",
 };
-/// The time limits of one attempt, and of a call with its retries.
+/// The time limits of one attempt, of a call with its retries, and of all calls together: a poller has little time left.
 const ATTEMPT: Duration = Duration::from_secs(1);
 const OPERATION: Duration = Duration::from_secs(2);
+const ALL: Duration = Duration::from_secs(3);
 const CALL: &str = "PutEvents";
 /// The most events of a call.
 const BATCH: usize = 10;
@@ -68,6 +69,13 @@ impl EventBus {
 
 impl Events for EventBus {
     async fn put(&self, events: &[StackEvent]) -> Result<(), PortError> {
+        let put = tokio::time::timeout(ALL, self.put_all(events)).await;
+        put.unwrap_or_else(|_| Err(own_error(CALL, &self.name, FailureKind::TimedOut)))
+    }
+}
+
+impl EventBus {
+    async fn put_all(&self, events: &[StackEvent]) -> Result<(), PortError> {
         let mut refused = None;
         for events in events.chunks(BATCH) {
             let entry = |event: &StackEvent| {
@@ -167,6 +175,16 @@ mod tests {
         let error = bus.put(&events(12)).await.unwrap_err();
         assert_eq!(error.kind, FailureKind::Refused("MalformedDetail".to_owned()));
         assert_eq!(put(&service.seen()), [(0..10).collect(), vec![2], vec![10, 11]]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_poller_waits_three_seconds_for_the_bus_however_many_events_there_are() {
+        let throttled = |_: usize| answer(10, &[(0, "ThrottlingException")]);
+        let service = Fake::new((0..90).map(throttled));
+        let began = tokio::time::Instant::now();
+        let bus = EventBus::new(&service.config(), "outcomes");
+        let error = bus.put(&events(300)).await.unwrap_err();
+        assert_eq!((error.kind, began.elapsed()), (FailureKind::TimedOut, ALL));
     }
 
     #[tokio::test(start_paused = true)]

@@ -92,7 +92,20 @@ mod tests {
     use tidegate_delivery::ports::FailureKind;
 
     use super::*;
-    use crate::aws::tests::fake::{Fake, FakeAnswer};
+    use crate::aws::Wire;
+    use crate::aws::tests::fake::{Fake, FakeAnswer, config};
+    use crate::aws::tests::loopback::{EndpointBehaviour, Loopback};
+
+    #[tokio::test]
+    async fn spans_go_out_by_the_functions_own_connections() {
+        let server = Loopback::start(EndpointBehaviour::Answer("{}", Duration::ZERO)).await;
+        let url = format!("{}/v1/traces", server.url());
+        let endpoint = TraceEndpoint::new(&config(Wire::new()), url);
+        for _ in 0..2 {
+            endpoint.put(json!({ "resourceSpans": [] })).await.unwrap();
+        }
+        assert_eq!((server.requests(), server.connections()), (2, 1));
+    }
 
     #[tokio::test]
     async fn spans_are_put_once_to_the_endpoints_own_path_without_a_signature() {
