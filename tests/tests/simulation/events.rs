@@ -138,3 +138,25 @@ async fn a_hold_and_a_runs_end_are_told_once_each_and_later_if_the_bus_did_not_a
         assert_eq!((&finished["run"], &finished["rows"]), (&"news".into(), &30.into()));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_not_over_while_mail_waits_on_its_campaigns_queue() {
+    let world =
+        World::new(WorldSettings::new(0.5, false).variable("TIDEGATE_EVENT_BUS", "default"));
+    let input = RunInput { rows: 30, ..RunInput::default() };
+    let new = Run::new("big", "news", input, RunSender::default(), world.universe.now().into());
+    let run = Run { enqueued: 30, stage: RunStage::Done, ..new };
+    assert!(world.ledger.set_run(&StoredRun { version: 0, run }).await.unwrap());
+    // The sums do not say whose mail was sent: of 90, 30 are after a minute.
+    world.fill("big", 90).await;
+    world
+        .play(420, async |first| {
+            world.until(first, 150, MS(0)).await;
+            let sent = world.accepted().len();
+            assert!((40..90).contains(&sent), "{sent} are sent");
+            assert_eq!(kinds(&world), Vec::<&str>::new());
+            world.until(first, 410, MS(0)).await;
+        })
+        .await;
+    assert_eq!(kinds(&world), ["Run Finished"]);
+}

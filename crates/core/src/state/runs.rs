@@ -448,6 +448,23 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_settled_once_as_much_is_gone_since_it_began_as_it_enqueued() {
+        let mut of = run(RunStage::Done);
+        of.before.sent = 1_000;
+        let settled = |of: &Run, sent, others| {
+            let sums = [("sent.big", sent), ("dead.big", others), ("cancelled.big", 1)];
+            let sums = sums.into_iter().chain([("excluded.big", 1), ("sent.small", 9_999)]);
+            let sums = sums.map(|(name, sum)| (name.to_owned(), sum)).collect();
+            of.is_settled(&sums, &Control::default(), EpochMillis::new(60_000))
+        };
+        assert!(!settled(&of, 1_400, 9));
+        assert!(settled(&of, 1_400, 10));
+        assert!(settled(&of, 1_500, 0));
+        of.stage = RunStage::Sending;
+        assert!(!settled(&of, 1_500, 0));
+    }
+
+    #[test]
     fn a_row_has_got_its_mail_unless_it_was_taken_back() {
         let mut run = run(RunStage::Stopped);
         run.settled.insert(1, 10);
