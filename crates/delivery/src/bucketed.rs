@@ -1,6 +1,7 @@
 //! A mailer that sends only the mails for which the shared bucket grants recipients. It is needed if other
 //! software sends from the same SES account.
 
+use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,13 +11,17 @@ use tidegate_core::config::BucketLost;
 use tidegate_core::outcome::{Failure, Stage};
 
 use crate::ports::{
-    Answer, Bucket, Mail, Mailer, Monotonic, PortError, SendAnswer, TakeRequest, Takes, Writer,
+    Answer, Bucket, LimitTake, Mail, Mailer, Monotonic, PortError, SendAnswer, TakeRequest, Takes,
+    Writer,
 };
 
 /// After a take without an answer the bucket is not asked for this long; then one mail alone tries again. It
 /// is a window's length, so an outage costs each window one time limit (300 ms) and one log event, instead
 /// of one per mail.
 const LEFT_ALONE: Duration = Duration::from_secs(1);
+/// The most recipients kept of whom it is known that they have had enough, at some 100 bytes each. A mail to another one
+/// finds it out in a slot.
+const MOST_AWAY: usize = 10_000;
 
 /// A [`Mailer`] around another one: in its slot, each mail first takes its recipients from the shared
 /// bucket. If they are not granted, the send fails with [`Stage::NotSent`], so the mail waits for a later
@@ -39,6 +44,8 @@ struct BucketState {
     takes: Takes,
     /// Sends whose slots are before this do not ask the bucket, because it did not answer a moment ago.
     left_alone_until: Option<Monotonic>,
+    /// By bucket, recipients who have had as many mails as their limit allows, and when they may have another.
+    away_until: BTreeMap<String, Monotonic>,
 }
 
 impl<M, B> Bucketed<M, B> {
@@ -135,13 +142,28 @@ impl<B: Bucket> SharedBucket<B> {
         match answer {
             Ok(Answer::Granted(_)) => Ok(()),
             Ok(Answer::Refused { after, by }) => {
-                self.state().takes.refused += 1;
+                self.state().refused(mail.takes, by.as_deref(), slot, after);
                 let by = by.map_or_else(|| "the account".to_owned(), |name| format!("\"{name}\""));
                 let said = format!("the shared bucket of {by} is empty for {after:?}");
                 Err(withheld(REFUSED, said))
             }
             Err(error) => self.lose(slot, tries, &error),
         }
+    }
+}
+
+impl BucketState {
+    fn refused(&mut self, takes: &[LimitTake], by: Option<&str>, at: Monotonic, after: Duration) {
+        self.takes.refused += 1;
+        let by = takes.iter().find(|take| take.is_of_recipient && Some(take.name.as_str()) == by);
+        let Some(by) = by else { return };
+        if self.away_until.len() >= MOST_AWAY {
+            self.away_until.retain(|_, until| *until > at);
+        }
+        if self.away_until.len() < MOST_AWAY {
+            self.away_until.insert(by.name.clone(), at + after);
+        }
+        tracing::info!(?after, "a recipient has had as many mails as the limit allows");
     }
 }
 
@@ -167,6 +189,12 @@ impl<M: Mailer, B: Bucket> Mailer for Bucketed<M, B> {
             }
             None => mailer.await,
         }
+    }
+
+    fn away(&self, takes: &[LimitTake], at: Monotonic) -> Option<Duration> {
+        let state = self.shared.as_ref().filter(|_| !takes.is_empty())?.state();
+        let until = takes.iter().filter_map(|take| state.away_until.get(&take.name)).max()?;
+        Some(until.saturating_since(at)).filter(|left| !left.is_zero())
     }
 
     fn takes(&self) -> Takes {

@@ -12,8 +12,8 @@ use crate::steer::command::{AuthorArgs, change};
 
 /// Show the limits, set one, or remove one
 ///
-/// A limit holds for the mail of a campaign, of a sender, to a recipient's domain, through a configuration set or
-/// for a tenant: how fast it is sent, and when. Limits are stored in the ledger. A change is in force within two
+/// A limit holds for the mail of a campaign, of a sender, to a recipient's domain, to one recipient, through a
+/// configuration set or for a tenant: how fast it is sent, and when. Limits are stored in the ledger. A change is in force within two
 /// seconds, without a deployment.
 #[derive(Clone, Debug, Args)]
 #[command(
@@ -25,6 +25,7 @@ use crate::steer::command::{AuthorArgs, change};
   tidegate limit set provider:gmail 50/s --adaptive --reason 'as fast as Gmail takes it'
   tidegate limit set news --hours 'Mon-Fri 08:00-20:00' --zone Europe/Berlin --reason 'by day only'
   tidegate limit set sender:new.example --warm-up '50 x1.5 to 50000' --from 2026-12-01 --reason 'a new domain'
+  tidegate limit set 'recipient:*' 5/h --reason 'no loop fills a mailbox'
   tidegate limit remove news --reason 'no limit needed'"
 )]
 pub struct LimitArgs {
@@ -47,7 +48,7 @@ enum LimitAction {
 #[derive(Clone, Debug, Args)]
 struct SetArgs {
     /// The mail: a campaign's name, a domain (or several, joined by +), an address, `campaign:NAME`, `sender:NAME`,
-    /// `set:NAME`, `tenant:NAME`; of texts a country such as +49, or `origin:NAME`; `*` in place of a name is each other
+    /// `set:NAME`, `tenant:NAME`, `recipient:ADDRESS` (with a shared bucket); of texts a country such as +49, or `origin:NAME`; `*` in place of a name is each other
     /// name separately; `provider:NAME` is all domains of a large provider, such as gmail
     #[arg(value_parser = key)]
     key: LimitKey,

@@ -30,6 +30,7 @@ pub async fn bucket_contract(room: &impl BucketRoom) {
         a_mail_may_use_what_nobody_used_before_it,
         account_and_domains_are_taken_together_or_not_at_all,
         domains_are_apart_from_each_other,
+        a_recipient_has_several_mails_at_once_and_then_none,
         the_slowest_rate_is_kept_and_the_fastest_is_served,
     ])
     .await;
@@ -44,7 +45,8 @@ fn ask(rate: f64, wanted: u32, least: u32) -> TakeRequest<'static> {
 }
 
 fn domain(name: &str, rate: f64, recipients: u32) -> LimitTake {
-    LimitTake { name: name.to_owned(), rate: Rate::per_second(rate).unwrap(), recipients }
+    let rate = Rate::per_second(rate).unwrap();
+    LimitTake { name: name.to_owned(), rate, recipients, is_of_recipient: false }
 }
 
 fn with(rate: f64, limits: &[LimitTake]) -> TakeRequest<'_> {
@@ -147,6 +149,19 @@ async fn domains_are_apart_from_each_other(room: &impl BucketRoom) {
         let (_, by) = refused(&bucket, request).await;
         assert_eq!(by.as_deref(), Some(name));
     }
+}
+
+async fn a_recipient_has_several_mails_at_once_and_then_none(room: &impl BucketRoom) {
+    let bucket = room.open().await;
+    let ada = [LimitTake { is_of_recipient: true, ..domain("recipient:ada", 5.0 / 3_600.0, 1) }];
+    for _ in 0..5 {
+        assert_eq!(granted(&bucket, with(1_000.0, &ada)).await, 1);
+        room.wait(Duration::from_millis(2)).await;
+    }
+    let (after, by) = refused(&bucket, with(1_000.0, &ada)).await;
+    assert_eq!(by.as_deref(), Some("recipient:ada"));
+    assert!((700..=735).contains(&after.as_secs()), "{after:?}");
+    assert_eq!(granted(&bucket, with(1_000.0, &[])).await, 1);
 }
 
 async fn the_slowest_rate_is_kept_and_the_fastest_is_served(room: &impl BucketRoom) {

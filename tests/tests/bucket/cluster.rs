@@ -103,8 +103,12 @@ async fn keys(server: &Server) -> String {
 #[tokio::test]
 async fn from_any_node_the_bucket_is_found_on_the_one_that_has_it() {
     let cluster = Cluster::start().await;
-    let domains =
-        [LimitTake { name: "gmail.example".to_owned(), rate: one(1.0).pace.rate, recipients: 1 }];
+    let domains = [LimitTake {
+        name: "gmail.example".to_owned(),
+        rate: one(1.0).pace.rate,
+        recipients: 1,
+        is_of_recipient: false,
+    }];
     for server in &cluster.nodes {
         let bucket = bucket(server);
         bucket.warm().await;

@@ -41,6 +41,7 @@ async fn taker() {
         name: DOMAIN.to_owned(),
         rate: Rate::per_second(RATES.1).unwrap(),
         recipients: 1,
+        is_of_recipient: false,
     }];
     let ends = Instant::now() + Duration::from_secs(SECONDS);
     let mut mail = u64::from(std::process::id());

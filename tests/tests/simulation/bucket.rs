@@ -10,9 +10,11 @@ use std::pin::pin;
 use tidegate_core::Timestamp;
 use tidegate_core::bucket::Pace;
 use tidegate_core::counters::Counter;
+use tidegate_core::limits::{Limit, LimitRate};
 use tidegate_core::rate::{Rate, RateMargin};
 use tidegate_delivery::ports::{Answer, Bucket as _, LimitTake, TakeRequest};
 use tidegate_fakes::{MemoryBucket, SesArrival};
+use tidegate_tests::simulation::mail::produced;
 use tidegate_tests::simulation::{World, WorldSettings, measure};
 use tokio::time::sleep;
 
@@ -74,8 +76,12 @@ async fn other(
 async fn together_with_other_software_no_second_holds_more_than_the_quota() {
     // It wants less than there is; or as much as it can get, held to its share by a bucket of its own:
     // whoever asks again the moment the bucket is free would leave nothing to a pacer.
-    let share =
-        [LimitTake { name: "crm".to_owned(), rate: Rate::per_second(6.0).unwrap(), recipients: 1 }];
+    let share = [LimitTake {
+        name: "crm".to_owned(),
+        rate: Rate::per_second(6.0).unwrap(),
+        recipients: 1,
+        is_of_recipient: false,
+    }];
     let cases: [(Duration, &[LimitTake]); 2] = [(MS(200), &[]), (MS(1), &share)];
     for (merge, (every, domains)) in MODES.into_iter().flat_map(|m| cases.map(|case| (m, case))) {
         let world = world(settings(merge, "closed"), 500).await;
@@ -156,4 +162,44 @@ async fn open_a_lost_bucket_leaves_the_slots() {
     let used = measure::utilisation(&world, first, 4..36, 30);
     // Once a window a mail waits for the time limit, which is past its slot.
     assert!(used >= 0.88, "{used}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_recipient_has_as_many_mails_as_the_limit_allows_and_all_others_have_theirs() {
+    for merge in MODES {
+        let world = world(settings(merge, "closed"), 60).await;
+        let rate: LimitRate = "5/h".parse().unwrap();
+        let key = "recipient:*".parse().unwrap();
+        world.control(|control| drop(control.limits.insert(key, Some(Limit::from(rate))))).await;
+        let of_loop = |n: u32| {
+            let to = if n.is_multiple_of(2) {
+                "loop@customer.example"
+            } else {
+                "Loop <LOOP@customer.example>"
+            };
+            let body = format!(
+                r#"{{"id": "l{n}", "to": "{to}", "from": "a@sender.example", "subject": "S", "text": "T"}}"#
+            );
+            produced(body)
+        };
+        world.put_raw("small", &(0..40).map(of_loop).collect::<Vec<_>>()).await;
+        let first = world.run(1_600).await;
+        let of = |campaign: &str| {
+            let arrivals = world.ses.arrivals().into_iter();
+            let of = arrivals.filter(|arrival| arrival.campaign == campaign);
+            let seconds = of.map(|of| of.at.saturating_since(first.opens()).as_secs());
+            seconds.collect::<Vec<u64>>()
+        };
+        let (looped, others) = (of("small"), of("big"));
+        assert!(others.len() == 60 && others.iter().all(|at| *at < 15), "{others:?}");
+        assert!(looped[..5].iter().all(|at| *at < 15), "{looped:?}");
+        assert!((6..=7).contains(&looped.len()) && looped[5] >= 726, "{looped:?}");
+        assert!(looped.get(6).is_none_or(|at| *at >= 1_453), "{looped:?}");
+        // Who has had enough is found out in a slot, by each poller with what it has at hand; further mail stays away
+        // without one.
+        let refused = world.counted(Counter::BucketRefused);
+        assert!((1..=42).contains(&refused), "{refused} slots were spent in vain");
+        world.assert_nothing_lost();
+        assert_eq!((world.waiting().len(), world.refused()), (40 - looped.len(), 0));
+    }
 }

@@ -102,6 +102,7 @@ impl From<JobError> for ErrorResponse {
                 | SteerError::OtherChannel { .. }
                 | SteerError::OtherKind { .. }
                 | SteerError::NoBucket
+                | SteerError::NoSharedBucket(_)
                 | SteerError::TooManyLimits(_)
                 | SteerError::Limit(_) => Self::input("limit", said),
                 SteerError::Conflict => Self::new(StatusCode::CONFLICT, "conflict", said),

@@ -49,6 +49,8 @@ pub struct LimitsConfig {
     pub queues: Vec<String>,
     /// Whether `TIDEGATE_STORE` is set: what is left at a limit's end can be deferred.
     pub has_store: bool,
+    /// Whether `TIDEGATE_SHARED_BUCKET` is set: there can be a limit for recipients.
+    pub has_bucket: bool,
 }
 
 /// The most queues that may be listed: one for each of 20 groups, and one for `*`.
@@ -110,7 +112,8 @@ impl Variables<'_> {
             self.refuse_with(setting.name, allowed);
         }
         let has_store = self.get(settings::STORE.name).is_some();
-        LimitsConfig { channel, initial, queues, has_store }
+        let has_bucket = self.get(settings::SHARED_BUCKET.name).is_some();
+        LimitsConfig { channel, initial, queues, has_store, has_bucket }
     }
 
     pub(super) fn feedback(&mut self) -> Option<FeedbackConfig> {

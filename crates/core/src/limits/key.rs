@@ -40,10 +40,13 @@ pub enum Dimension {
     Country,
     /// The origin of a text: a number without `+`, a sender id or a pool.
     Origin,
+    /// The recipient: an address, or a number without `+`. It has no slots, but a bucket beside the account's shared one.
+    Recipient,
 }
 
 impl Dimension {
-    /// The word before the colon of a key: `domain`, `campaign`, `sender`, `set`, `tenant`, `country` or `origin`.
+    /// The word before the colon of a key: `domain`, `campaign`, `sender`, `set`, `tenant`, `country`, `origin` or
+    /// `recipient`.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -59,7 +62,7 @@ impl Dimension {
         match self {
             Self::Domain | Self::Sender | Self::Tenant => Some(Channel::Email),
             Self::Country | Self::Origin => Some(Channel::Sms),
-            Self::Campaign | Self::ConfigurationSet => None,
+            Self::Campaign | Self::ConfigurationSet | Self::Recipient => None,
         }
     }
 
@@ -67,10 +70,8 @@ impl Dimension {
         match self {
             Self::Domain => is_domain(name),
             Self::Campaign => is_campaign_name(name) || name == crate::config::EXPRESS,
-            Self::Sender => match name.rsplit_once('@') {
-                Some((local, domain)) => !local.is_empty() && is_domain(domain) && name.is_ascii(),
-                None => is_domain(name),
-            },
+            Self::Sender => is_address(name) || is_domain(name),
+            Self::Recipient => is_address(name) || is_number(name),
             Self::ConfigurationSet | Self::Tenant | Self::Origin => is_word(name),
             Self::Country => is_calling_code(name),
         }
@@ -88,6 +89,9 @@ impl Dimension {
             Self::Origin => {
                 "a phone number such as 12065550100, a sender id such as NEWS, or a pool"
             }
+            Self::Recipient => {
+                "an address such as ada@example.com, or a number such as 4915112345678"
+            }
         }
     }
 
@@ -99,6 +103,7 @@ impl Dimension {
             Self::Sender => name.rsplit('@').next().unwrap_or(name).to_ascii_lowercase(),
             Self::Country => calling_code(name).to_owned(),
             Self::Origin => unsigned(name).to_owned(),
+            Self::Recipient => unsigned(name).to_ascii_lowercase(),
             Self::Campaign | Self::ConfigurationSet | Self::Tenant => name.to_owned(),
         }
     }
@@ -110,7 +115,7 @@ impl Dimension {
 
     /// Whether names are the same in upper and lower case.
     const fn ignores_case(self) -> bool {
-        matches!(self, Self::Domain | Self::Sender)
+        matches!(self, Self::Domain | Self::Sender | Self::Recipient)
     }
 }
 
@@ -167,6 +172,7 @@ impl LimitKey {
             }
             Dimension::Country => unsigned(name).starts_with(listed.as_str()),
             Dimension::Origin => *listed == unsigned(name),
+            Dimension::Recipient => listed.eq_ignore_ascii_case(unsigned(name)),
             _ => *listed == name,
         };
         self.names.iter().filter(is).map(String::len).max()
@@ -194,7 +200,7 @@ impl FromStr for LimitKey {
     type Err = InvalidText;
 
     fn from_str(text: &str) -> Result<Self, InvalidText> {
-        const UNKNOWN: &str = "is nothing that can be limited; allowed are domain, campaign, sender, set, tenant, country and origin";
+        const UNKNOWN: &str = "is nothing that can be limited; allowed are domain, campaign, sender, set, tenant, country, origin and recipient";
         const JOINED: &str =
             "joins names; allowed is that for domains, senders and countries. Set a limit for each";
         let text = text.trim();
@@ -212,9 +218,11 @@ impl FromStr for LimitKey {
         if names.trim() == "*" {
             return Ok(key);
         }
-        let is_of_texts = dimension.channel() == Some(Channel::Sms);
-        let names = if is_of_texts { unsigned(names.trim()) } else { names };
-        for name in names.split('+').map(str::trim) {
+        let is_recipient = dimension == Dimension::Recipient;
+        let may_be_number = is_recipient || dimension.channel() == Some(Channel::Sms);
+        let names = if may_be_number { unsigned(names.trim()) } else { names };
+        // An address may contain a +.
+        for name in names.split(|c| c == '+' && !is_recipient).map(str::trim) {
             let name =
                 if dimension.ignores_case() { name.to_ascii_lowercase() } else { name.to_owned() };
             if !dimension.allows(&name) {
@@ -248,6 +256,17 @@ fn unsigned(number: &str) -> &str {
     number.strip_prefix('+').unwrap_or(number)
 }
 
+/// Whether `name` is an address of ASCII.
+fn is_address(name: &str) -> bool {
+    let parts = name.rsplit_once('@').filter(|_| name.is_ascii());
+    parts.is_some_and(|(local, domain)| !local.is_empty() && is_domain(domain))
+}
+
+/// Whether `name` has the digits of a phone number, without `+` (E.164: at most 15).
+fn is_number(name: &str) -> bool {
+    (1..=15).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Whether `name` has at least two labels of 1 to 63 lower-case letters, digits and inner hyphens, and
 /// at most 100 characters.
 fn is_domain(name: &str) -> bool {
@@ -278,6 +297,9 @@ mod tests {
             ("country:+49+43", "country:49+43"),
             ("origin:+12065550100", "origin:12065550100"),
             ("origin:NEWS", "origin:NEWS"),
+            ("recipient:*", "recipient:*"),
+            ("recipient:Ada+news@Example.com", "recipient:ada+news@example.com"),
+            ("recipient:+4915112345678", "recipient:4915112345678"),
         ] {
             assert_eq!(text.parse::<LimitKey>().unwrap().to_string(), key);
         }
@@ -297,6 +319,7 @@ mod tests {
             ("country:DE", "\"DE\" is no country; allowed is a country code such as 49"),
             ("+49+049", "\"049\" is no country"),
             ("origin:A+B", "\"A+B\" joins names"),
+            ("recipient:example.com", "\"example.com\" is no recipient; allowed is an address"),
         ] {
             let error = text.parse::<LimitKey>().unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");

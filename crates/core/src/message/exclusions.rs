@@ -7,6 +7,7 @@
 //! of 32 KB, not all of them.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -47,6 +48,13 @@ impl AddressKey {
     /// Number of the shard, from 0 to 255.
     pub fn shard(self) -> u8 {
         self.0.to_be_bytes()[0]
+    }
+}
+
+/// As 16 hexadecimal digits.
+impl fmt::Display for AddressKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
     }
 }
 

@@ -2,6 +2,7 @@ use std::cell::{Cell, RefCell};
 
 use futures_util::FutureExt as _;
 use tidegate_core::bucket::{Pace, lost, withheld};
+use tidegate_core::channel::Content;
 use tidegate_core::email::Email;
 use tidegate_core::outcome::{Outcome, classify};
 use tidegate_core::rate::{Rate, RateMargin};
@@ -68,7 +69,18 @@ impl Mailer for &Ses {
 }
 
 fn domain() -> LimitTake {
-    LimitTake { name: "example.com".to_owned(), rate: Rate::MIN, recipients: 2 }
+    LimitTake {
+        name: "example.com".to_owned(),
+        rate: Rate::MIN,
+        recipients: 2,
+        is_of_recipient: false,
+    }
+}
+
+const MAIL: &str = r#"{"to": ["a@example.com", "b@example.com"], "from": "news@example.org", "subject": "Hello", "text": "Text."}"#;
+
+fn pace() -> Pace {
+    Pace { rate: Rate::per_second(14.0).unwrap(), rate_margin: RateMargin::default() }
 }
 
 fn slot(millis: u64) -> Monotonic {
@@ -76,13 +88,9 @@ fn slot(millis: u64) -> Monotonic {
 }
 
 fn send(mailer: &impl Mailer, at: Monotonic) -> Result<String, Failure> {
-    let email = Email::parse(
-        r#"{"to": ["a@example.com", "b@example.com"], "from": "news@example.org", "subject": "Hello", "text": "Text."}"#,
-    );
-    let email = email.unwrap().into();
-    let pace = Pace { rate: Rate::per_second(14.0).unwrap(), rate_margin: RateMargin::default() };
+    let email = Email::parse(MAIL).unwrap().into();
     let domains = [domain()];
-    let mail = Mail { takes: &domains, ..Mail::new(&email, "big", "1", pace) };
+    let mail = Mail { takes: &domains, ..Mail::new(&email, "big", "1", pace()) };
     mailer.send(mail, at).now_or_never().unwrap().result
 }
 
@@ -142,4 +150,26 @@ fn warming_warms_both() {
     let mailer = Bucketed::new(&ses, &bucket, BucketLost::Closed);
     mailer.warm(3).now_or_never().unwrap();
     assert!(bucket.warmed.get() && ses.warmed.get() == 3);
+}
+
+#[test]
+fn it_is_known_until_when_a_recipient_has_had_enough() {
+    let (ses, bucket) = (Ses::default(), Fake::default());
+    let after = Duration::from_secs(700);
+    let mailer = Bucketed::new(&ses, &bucket, BucketLost::Closed);
+    let of = |name: &str| LimitTake { name: name.to_owned(), is_of_recipient: true, ..domain() };
+    let (ada, bob) = (of("recipient:ada"), of("recipient:bob"));
+    for by in ["recipient:ada", "example.com"] {
+        *bucket.answer.borrow_mut() = Some(Answer::Refused { after, by: Some(by.to_owned()) });
+        let takes = [domain(), ada.clone(), bob.clone()];
+        let email: Content = Email::parse(MAIL).unwrap().into();
+        let mail = Mail { takes: &takes, ..Mail::new(&email, "big", "1", pace()) };
+        let answer = mailer.send(mail, slot(1_000)).now_or_never().unwrap();
+        assert!(withheld(&answer.result.unwrap_err()));
+    }
+    let away = |takes: &[LimitTake], at| mailer.away(takes, slot(at)).map(|left| left.as_secs());
+    assert_eq!(away(&[bob.clone(), ada.clone()], 1_000), Some(700));
+    assert_eq!((away(std::slice::from_ref(&ada), 700_500), away(&[ada], 701_000)), (Some(0), None));
+    // A limit with slots of its own is tried again in its next slot.
+    assert_eq!((away(&[domain(), bob], 1_000), away(&[], 1_000)), (None, None));
 }

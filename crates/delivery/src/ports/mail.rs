@@ -108,6 +108,12 @@ pub trait Mailer {
     /// wait for TLS handshakes. Errors are not returned; the sends report them.
     fn warm(&self, connections: usize) -> impl Future<Output = ()>;
 
+    /// How long nothing is sent to a recipient of these `takes` from `at` on, as far as the shared bucket has said since
+    /// this mailer was made; `None` if it may be sent.
+    fn away(&self, _takes: &[LimitTake], _at: Monotonic) -> Option<Duration> {
+        None
+    }
+
     /// The sends that a shared bucket affected since this mailer was made; all zeros without one.
     fn takes(&self) -> Takes {
         Takes::default()
@@ -131,18 +137,24 @@ pub struct TakeRequest<'a> {
 /// Recipients to take from one limit's bucket, as one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitTake {
-    /// The bucket's name: the limit's, such as `gmail.com` or `campaign:news`.
+    /// The bucket's name: the limit's, such as `gmail.com` or `campaign:news`, or `recipient:` and a hash of the address.
     pub name: String,
     /// The limit's rate, in recipients per second.
     pub rate: Rate,
     /// The number of recipients, at least 1.
     pub recipients: u32,
+    /// Whether it is the bucket of one recipient, who has several mails at once and then none for long.
+    pub is_of_recipient: bool,
 }
 
 impl LimitTake {
     /// The terms of this limit's bucket for a sender that paces the account at `pace`.
     pub const fn terms(&self, pace: Pace) -> Terms {
-        Terms::of_limit(self.rate, pace)
+        if self.is_of_recipient {
+            Terms::of_recipient(self.rate, pace)
+        } else {
+            Terms::of_limit(self.rate, pace)
+        }
     }
 }
 

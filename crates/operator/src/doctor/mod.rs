@@ -100,6 +100,7 @@ struct DeploymentFacts {
     queues: Vec<DeployedQueue>,
     /// The store's bucket, and whether it exists; `None` without a store.
     store_bucket: Option<(String, ReadResult<bool>)>,
+    has_shared_bucket: bool,
     functions: Vec<FunctionSettings>,
     /// Functions of the account that may run at the same time, in this region.
     concurrency: ReadResult<i64>,
@@ -123,6 +124,7 @@ async fn facts(stack: &Stack, shell: &Shell) -> CommandResult<DeploymentFacts> {
             ChannelAccount::Sms(account) => ChannelFacts::Sms(texts::read(stack, &account).await),
         },
         store_bucket: store_bucket(stack).await,
+        has_shared_bucket: stack.poller.limits.has_bucket,
         queues: queues::read(stack, &standing.campaigns).await,
         functions: functions::read(stack).await,
         concurrency: functions::concurrency(stack).await,
@@ -180,6 +182,7 @@ impl DoctorReport {
         }));
         findings.extend([judged_expiry(facts), judged_clock(facts), windows(&facts.status)]);
         findings.extend(holds(&facts.status));
+        findings.extend(recipients(&facts.status, facts.has_shared_bucket));
         Self::new(facts.status.stack.clone(), findings)
     }
 
@@ -295,6 +298,14 @@ fn holds(status: &Status) -> Vec<Finding> {
         Finding::warning(check, found, format!("lifted by {}", hold.lifted_by))
     };
     status.holds.iter().map(finding).collect()
+}
+
+fn recipients(status: &Status, has_shared_bucket: bool) -> Option<Finding> {
+    let is_of_recipient = |limit: &&status::LimitStatus| limit.key.starts_with("recipient:");
+    let limit = status.limits.iter().find(is_of_recipient).filter(|_| !has_shared_bucket)?;
+    let found = "it has no effect: the stack has no shared bucket";
+    let remedy = "set TIDEGATE_SHARED_BUCKET, or remove the limit";
+    Some(Finding::warning(format!("limit {}", limit.key), found, remedy))
 }
 
 #[cfg(test)]

@@ -64,6 +64,7 @@ pub(super) fn healthy() -> DeploymentFacts {
             queue("domain 1", QueueKind::Domain),
         ],
         store_bucket: Some(("mail-storebucket-1a2b".to_owned(), Ok(true))),
+        has_shared_bucket: false,
         functions: vec![function("scheduler", 90), function("poller", 15)],
         concurrency: Ok(1_000),
         expiry: Ok(true),
@@ -157,6 +158,17 @@ fn each_thing_that_is_wrong_is_found_alone_and_has_its_remedy() {
     one(Failed, "account: concurrent functions", |f| f.concurrency = Ok(10));
     one(Failed, "ledger: expiry", |f| f.expiry = Ok(false));
     one(Warning, "clock", |f| f.clocks = Ok((NOW, NOW + Duration::from_secs(9))));
+    one(Warning, "limit recipient:*", |f| {
+        let limit = status::LimitStatus {
+            key: "recipient:*".to_owned(),
+            limit: "5/h".to_owned(),
+            per_second: Some(0.001_388),
+            closed: false,
+            opens_at: None,
+            waiting: None,
+        };
+        f.status.limits.push(limit);
+    });
     one(Failed, "windows", |f| f.status.serving.state = "stopped");
     one(Warning, "windows", |f| f.status.serving.state = "never");
 }

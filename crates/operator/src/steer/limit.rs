@@ -12,7 +12,7 @@ pub(super) fn apply(
     control: &mut Control,
     key: &LimitKey,
     limit: Option<&Limit>,
-    LimitsConfig { channel, initial, queues, has_store }: &LimitsConfig,
+    LimitsConfig { channel, initial, queues, has_store, has_bucket }: &LimitsConfig,
 ) -> Result<(), SteerError> {
     let table = control.limit_table(initial);
     let Some(limit) = limit else {
@@ -51,6 +51,15 @@ pub(super) fn apply(
     if limit.defers && !has_store {
         return Err(SteerError::NoBucket);
     }
+    if of == Dimension::Recipient {
+        if !has_bucket {
+            return Err(SteerError::NoSharedBucket(key.to_string()));
+        }
+        if *limit != limit.rate.map(Limit::from).unwrap_or_default() {
+            let what = format!("{key} has hours, times or a warm-up");
+            return Err(SteerError::OtherKind { what, of: "other keys; a recipient has a rate" });
+        }
+    }
     if let Some(other) = table.conflict(key) {
         return Err(SteerError::Overlap { key: key.to_string(), other: other.to_string() });
     }
@@ -80,7 +89,8 @@ fn queue(
     queues: usize,
 ) -> Option<usize> {
     let is_initial = initial.iter().any(|(known, _)| known == key);
-    if key.is_each() || key.campaign().is_some() || is_initial || overflows {
+    let is_of_recipient = key.dimension == Dimension::Recipient;
+    if key.is_each() || key.campaign().is_some() || is_of_recipient || is_initial || overflows {
         return None;
     }
     let own = control.limits.get(key).and_then(Option::as_ref).and_then(|limit| limit.queue);

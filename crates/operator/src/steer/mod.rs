@@ -167,6 +167,10 @@ pub enum SteerError {
         "nothing can be deferred at the limit's end: the stack has no store (TIDEGATE_STORE is not set)"
     )]
     NoBucket,
+    #[error(
+        "{0} needs the shared bucket, where all pollers count a recipient's mails: TIDEGATE_SHARED_BUCKET is not set"
+    )]
+    NoSharedBucket(String),
     #[error(transparent)]
     Limit(#[from] InvalidLimit),
     /// Concurrent changes by others prevented this one repeatedly.

@@ -263,8 +263,10 @@ async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
     let error = refused(&ledger, set("+49", Some("5/s"))).await;
     assert_eq!(
         error,
-        "country:49 limits no mail; allowed are domain, campaign, sender, set, tenant"
+        "country:49 limits no mail; allowed are domain, campaign, sender, set, tenant, recipient"
     );
+    let error = refused(&ledger, set("recipient:*", Some("5/h"))).await;
+    assert!(error.starts_with("recipient:* needs the shared bucket, where all pollers"), "{error}");
     let error = refused(&ledger, set("gmail", Some("5/s"))).await;
     assert_eq!(error, "there is no campaign gmail; there is big, small");
     for n in 1..50 {

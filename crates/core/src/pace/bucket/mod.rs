@@ -38,6 +38,9 @@ pub const SECOND_MICROS: u64 = 1_000_000;
 /// Largest number of recipients in one block: SES takes at most 50 recipients in one mail.
 pub const LARGEST_BLOCK: u64 = 50;
 
+/// The most mails that one recipient is sent at once, where there is a limit for recipients.
+pub const AT_ONCE: u64 = 10;
+
 /// Error code of a send that did not start because the bucket refused it.
 pub const REFUSED: &str = "SharedBucketRefused";
 
@@ -128,6 +131,18 @@ impl Terms {
         let (own, account) =
             (Self::of(Pace { rate, rate_margin: pace.rate_margin }), Self::of(pace));
         Self { period: own.period, tolerance: own.tolerance + account.period }
+    }
+
+    /// The terms of the bucket of one recipient, at `rate` in recipients per second: as many mails at once as an hour
+    /// brings, at most [`AT_ONCE`], then one each period. A mail and its correction come at once; a loop does not go on.
+    ///
+    /// Example: 5 an hour, so T = 727.2 s with a margin of 0.01: five at once, then one after each T.
+    pub const fn of_recipient(rate: Rate, pace: Pace) -> Self {
+        let Self { period, tolerance } = Self::of_limit(rate, pace);
+        // Rounded, since the period is longer by the margin.
+        let in_an_hour = (3_600 * SECOND_MICROS + period / 2) / period;
+        let at_once = if in_an_hour < AT_ONCE { in_an_hour } else { AT_ONCE };
+        Self { period, tolerance: tolerance + at_once.saturating_sub(1) * period }
     }
 
     /// The largest number of recipients in any half-open second, with blocks of at most `largest`

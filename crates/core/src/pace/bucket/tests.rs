@@ -250,3 +250,27 @@ fn a_claim_gets_what_is_there_and_a_mail_goes_into_debt() {
     assert_eq!(take(&[(now, mail)], now), Decision::Granted(40, vec![debt]));
     assert_eq!(take(&[(debt, claim)], now), Decision::Refused(40 * 1_020 - 10_000, 0));
 }
+
+#[test]
+fn a_recipient_has_the_mails_of_an_hour_at_once_ten_at_most_and_then_one_each_period() {
+    let pace = |rate: f64| Pace {
+        rate: Rate::per_second(rate).unwrap(),
+        rate_margin: RateMargin::default(),
+    };
+    for (per_hour, at_once) in [(4.0, 4), (5.0, 5), (10.0, 10), (11.0, 10), (3_600.0, 10)] {
+        let terms = Terms::of_recipient(pace(per_hour / 3_600.0).rate, pace(14.0));
+        let (mut full_at, now) = (0, 1_795_000_000_000_000);
+        for mails in 0.. {
+            let one = Demand { terms, wanted: 1, least: 1 };
+            match take(&[(full_at, one)], now) {
+                Decision::Granted(_, after) => full_at = after[0],
+                Decision::Refused(wait, _) => {
+                    // One period of the account earlier than its own, as every limit.
+                    assert_eq!(mails, at_once, "{per_hour}/h");
+                    assert!((terms.period * 9 / 10..=terms.period).contains(&wait), "{wait}");
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -111,7 +111,8 @@ async fn send<E: Environment>(
 ) -> EndedSend {
     let started = ctx.monotonic();
     let id = message.envelope.identity.id();
-    let takes = ctx.plan.limits.takes(&message.demands);
+    let mut takes = ctx.plan.limits.takes(&message.demands);
+    takes.extend(ctx.plan.limits.takes_of_recipients(&message.content));
     let campaign = &message.envelope.campaign;
     let limits = ctx.plan.limits.table.tags(&message.demands);
     let limits = limits.as_deref();

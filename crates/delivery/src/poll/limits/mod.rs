@@ -7,7 +7,9 @@ mod window;
 use std::collections::BTreeMap;
 
 use tidegate_core::Window;
+use tidegate_core::channel::Content;
 use tidegate_core::config::LimitsConfig;
+use tidegate_core::exclusions::AddressKey;
 use tidegate_core::grid::SlotGrid;
 use tidegate_core::limits::{Demands, Dimension, LimitGrid, LimitRef, LimitSlots, LimitTable};
 use tidegate_core::rate::{Rate, RateMargin};
@@ -15,7 +17,7 @@ use tidegate_core::rate::{Rate, RateMargin};
 use crate::ports::{Idle, LimitTake, PreviousClaim, QueueUrl, Standing};
 
 pub(crate) use queues::LimitedLines;
-pub(crate) use rule::LimitRule;
+pub(crate) use rule::{LimitRule, delay, stay_away};
 pub(crate) use window::LimitWindow;
 
 #[derive(Clone, Debug)]
@@ -229,9 +231,26 @@ impl PlannedLimits {
     pub(crate) fn takes(&self, demands: &Demands) -> Vec<LimitTake> {
         let take = |(limit, recipients): (&LimitRef, u32)| {
             let rate = self.table.rate(limit, self.rates.0)?;
-            Some(LimitTake { name: self.table.name(limit), rate, recipients })
+            let name = self.table.name(limit);
+            Some(LimitTake { name, rate, recipients, is_of_recipient: false })
         };
         demands.iter().filter_map(take).collect()
+    }
+
+    /// One mail of each recipient's bucket, as far as recipients have a limit.
+    pub(crate) fn takes_of_recipients(&self, content: &Content) -> Vec<LimitTake> {
+        let mut takes: Vec<LimitTake> = Vec::new();
+        for address in content.recipients() {
+            let limit = self.table.find(Dimension::Recipient, address);
+            let rate = limit.and_then(|limit| self.table.rate(&limit, self.rates.0));
+            let name = || format!("recipient:{}", AddressKey::of_text(address));
+            let Some((rate, name)) = rate.map(|rate| (rate, name())) else { continue };
+            // An address may stand twice in a mail.
+            if takes.iter().all(|take| take.name != name) {
+                takes.push(LimitTake { name, rate, recipients: 1, is_of_recipient: true });
+            }
+        }
+        takes
     }
 
     /// The name of the limit whose queue is at `place`.

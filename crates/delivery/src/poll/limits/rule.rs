@@ -36,12 +36,10 @@ const CLOSE_RECEIVES: u32 = 5;
 
 /// The way of a mail over its limit.
 enum OverLimit {
-    /// It is received again from its own queue after this time.
-    ComeAgain(Duration),
+    /// It comes from its own queue again after this time.
+    StayAway(Duration),
     /// It goes to the limit queue at this place, visible after the delay.
     Move(usize, Duration),
-    /// It goes back to its campaign's queue, visible after the delay.
-    PutBack(Duration),
     /// It waits here, and is shown to the next window's poller.
     Wait,
 }
@@ -65,7 +63,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
             let most = Duration::from_secs(mail.held.receive_count.min(EXPRESS_AWAY).into());
             let away = most.mul_f64(self.ctx.env.entropy.unit()).as_secs() + 1;
             let over = gates.is_over(&mail.demands, now, |_| true);
-            return over.then(|| OverLimit::ComeAgain(Duration::from_secs(away)));
+            return over.then(|| OverLimit::StayAway(Duration::from_secs(away)));
         }
         let own = gates.place_of(&mail.demands);
         let is_new = self.ctx.plan.merge.is_none();
@@ -93,9 +91,7 @@ impl<'a, E: Environment> LimitRule<'a, E> {
             return Some(OverLimit::Wait);
         }
         let away = gates.away(&mail.demands, now, self.ctx.running_means);
-        let is_own = is_limited_campaigns(mail)
-            || (mail.limit_queue.is_none() && self.ctx.plan.merge.is_none());
-        Some(if is_own { OverLimit::ComeAgain(away) } else { OverLimit::PutBack(away) })
+        Some(OverLimit::StayAway(away))
     }
 
     /// The way of a mail over its limit to the queue of `*` at `place`; none if it waits here.
@@ -152,17 +148,6 @@ impl<'a, E: Environment> LimitRule<'a, E> {
             && self.ctx.limits.kept.borrow_mut().wait_if_it_fits(&mail.demands, is_without)
     }
 
-    /// Puts a mail back to its campaign's queue, visible after `away`.
-    fn put_back(&self, mail: Box<Message>, away: Duration, effects: &mut Vec<Effect>) {
-        let Some(campaign) = self.ctx.plan.campaign(&mail.envelope.campaign) else {
-            return effects.push(Effect::Leave(mail, Leave::BySettings));
-        };
-        let (line, recipients) = (mail.line, mail.recipients());
-        self.ctx.count(Counter::LimitedAgain, recipients);
-        let job = put_off(&mail, &campaign.queue, away, true);
-        effects.extend([Effect::Settle(mail, job), Effect::MovedAway(line, recipients)]);
-    }
-
     /// Whether a mail that gets no slot is left for the very next window: one that needs several slots of a
     /// limit, one under `*`, and one under a limit without a queue. After 5 receives it is delayed as others
     /// are: it costs a receive each time.
@@ -213,12 +198,9 @@ impl<'a, E: Environment> LimitRule<'a, E> {
                 effects.push(Effect::MovedAway(mail.line, mail.recipients()));
                 self.early.borrow_mut().push(*mail);
             }
-            Some(OverLimit::PutBack(away)) => self.put_back(mail, away, effects),
-            Some(OverLimit::ComeAgain(away)) => {
-                self.ctx.count(Counter::Left, 1);
-                let (line, recipients) = (mail.line, mail.recipients());
-                let job = Job::Show(receipt(&mail.held, true), away);
-                effects.extend([Effect::Settle(mail, job), Effect::MovedAway(line, recipients)]);
+            Some(OverLimit::StayAway(away)) => {
+                let moved = Effect::MovedAway(mail.line, mail.recipients());
+                effects.extend([stay_away(self.ctx, mail, away), moved]);
             }
         }
         Err(Kept::Gone)
@@ -271,6 +253,28 @@ impl<'a, E: Environment> LimitRule<'a, E> {
     }
 }
 
+/// Lets a mail wait in its own queue, invisible for `away`. One from a queue that it shares with other campaigns' mail goes
+/// back to its campaign's.
+pub(crate) fn stay_away<E: Environment>(
+    ctx: &Context<'_, E>,
+    mail: Box<Message>,
+    away: Duration,
+) -> Effect {
+    let is_own = mail.line == Line::Express
+        || is_limited_campaigns(&mail)
+        || (mail.limit_queue.is_none() && ctx.plan.merge.is_none());
+    let job = if is_own {
+        ctx.count(Counter::Left, 1);
+        Job::Show(receipt(&mail.held, true), away)
+    } else if let Some(campaign) = ctx.plan.campaign(&mail.envelope.campaign) {
+        ctx.count(Counter::LimitedAgain, mail.recipients());
+        put_off(&mail, &campaign.queue, away, true)
+    } else {
+        return Effect::Leave(mail, Leave::BySettings);
+    };
+    Effect::Settle(mail, job)
+}
+
 /// Whether a mail comes from the queue of a limited campaign.
 const fn is_limited_campaigns(mail: &Message) -> bool {
     matches!(mail.line, Line::Limited(_)) && mail.limit_queue.is_none()
@@ -281,13 +285,13 @@ fn has_several(mail: &Message) -> bool {
     mail.demands.iter().any(|(_, recipients)| recipients > 1)
 }
 
-/// Delay of a mail over its limit in the queue of `*`; `since` is how long ago it was last moved. It doubles
+/// Delay of a mail over its limit in the queue of `*`, or over its recipient's; `since` is how long ago it was last moved. It doubles
 /// each time from 15 s to 15 min, so that a mail that waits for hours is received at least four times an
 /// hour. `jitter` (0.0 to 1.0) spreads the upper half, so that mails moved together do not come back
 /// together.
 ///
 /// Example: moved 60 s ago: 60 to 120 s. Moved 15 min ago: 450 to 900 s.
-fn delay(since: Option<Duration>, jitter: f64) -> Duration {
+pub(crate) fn delay(since: Option<Duration>, jitter: f64) -> Duration {
     let doubled = since.map_or(FIRST_DELAY, |since| since.saturating_mul(2));
     let most = doubled.clamp(FIRST_DELAY, LONGEST_DELAY);
     Duration::from_secs(most.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0).as_secs())

@@ -76,6 +76,7 @@ impl<'a, E: Environment> Rules<'a, E> {
         let mail = self.cancels.collected(mail)?;
         let mail = self.exclusions.collected(mail)?;
         let mail = self.store.collected(mail)?;
+        let mail = self.bucket.collected(mail)?;
         self.refusals.collected(&mail);
         Ok(mail)
     }
@@ -112,6 +113,7 @@ impl<'a, E: Environment> Rules<'a, E> {
             mail = self.cancels.received(mail, effects)?;
             mail = self.exclusions.received(mail, effects)?;
             mail = self.store.received(mail, effects)?;
+            mail = self.bucket.received(mail, effects)?;
         }
         if next <= NextRule::Limits {
             mail = self.limits.received(mail, effects)?;
@@ -168,9 +170,9 @@ impl<'a, E: Environment> Rules<'a, E> {
     /// Feed and drain have ended. The work has until 8.5 s after the window's close (`MOVED`); then its jobs are run.
     /// An upload to the store comes after the last slot, and so delays no send.
     pub(super) async fn close(&self) -> Vec<Job> {
-        self.bucket.closes();
+        let mut jobs = self.bucket.closes();
         self.idle.closes();
-        let mut jobs = self.cancels.closes();
+        jobs.extend(self.cancels.closes());
         jobs.extend(self.exclusions.closes());
         jobs.extend(self.store.closes().await);
         jobs
