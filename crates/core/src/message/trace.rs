@@ -139,6 +139,7 @@ impl WindowSpans {
     pub fn to_otlp(&self, stack: &str) -> Value {
         let hash = sha256_hex(&[&self.token, "\n", &self.window.to_string()]);
         let (trace, root) = (&hash[..32], &hash[32..48]);
+        let first = u64::from_str_radix(&hash[48..], 16).unwrap_or_default();
         let counts = self.counts.iter().map(|(name, count)| attribute(name, &number(*count)));
         let window = json!({
             "traceId": trace, "spanId": root, "name": "window", "kind": 1,
@@ -147,7 +148,7 @@ impl WindowSpans {
             "attributes": counts.collect::<Vec<_>>(),
         });
         let sends = self.sends.iter().zip(0_u64..).map(|(send, place)| {
-            let id = sha256_hex(&[&hash, &place.to_string()]);
+            let id = format!("{:016x}", first.wrapping_add(place).max(1));
             let text = |text: &str| json!({ "stringValue": text });
             let mut attributes = vec![
                 attribute("messaging.system", &text("aws.ses")),
@@ -162,7 +163,7 @@ impl WindowSpans {
                 Err(outcome) => json!({ "code": 2, "message": outcome }),
             };
             json!({
-                "traceId": send.trace.trace(), "spanId": id[..16], "parentSpanId": send.trace.span(),
+                "traceId": send.trace.trace(), "spanId": id, "parentSpanId": send.trace.span(),
                 "name": "send", "kind": 3,
                 "startTimeUnixNano": send.start.as_nanos().to_string(),
                 "endTimeUnixNano": send.end.as_nanos().to_string(),
