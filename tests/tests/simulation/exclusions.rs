@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tidegate_core::counters::Counter;
 use tidegate_core::exclusions::AddressKey;
 use tidegate_delivery::ports::FailureKind;
-use tidegate_fakes::{Fault, Operation, Rule};
+use tidegate_fakes::{Fault, Latency, Operation, Rule};
 use tidegate_operator::exclude::{ExcludeAction, exclude};
 use tidegate_operator::steer::Author;
 use tidegate_simulator::ProducedMail;
@@ -113,6 +113,19 @@ async fn while_the_list_cannot_be_read_no_campaigns_mail_is_sent_and_none_is_los
         assert_eq!((world.accepted().len(), excluded(&world)), (99, 1), "merge {merge}");
         assert!(!world.accepted().contains_key("big-7"));
         assert!(world.duplicates().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn mail_that_waits_for_a_slow_list_is_sent_unless_the_list_has_its_recipient() {
+    for merge in MODES {
+        let world = World::new(WorldSettings::new(20.0, merge));
+        world.fill("big", 100).await;
+        change(&world, ExcludeAction::Add, ["big-7".to_owned()]).await;
+        let slow = Fault::Slow(Latency::always(MS(700)));
+        world.faults.add(Rule::new(slow).on(Operation::ReadExclusions));
+        world.run(60).await;
+        assert_eq!((world.accepted().len(), excluded(&world)), (99, 1), "merge {merge}");
     }
 }
 

@@ -211,6 +211,8 @@ async fn beside_a_full_backlog(
             "{case}: express {express}, bulk {bulk} of {before} alone, {left} left in {count} windows, p50 {p50:?} p99 {p99:?} max {most:?}"
         );
         assert_eq!(waits.len(), ran.put.len(), "{case}: express mail not sent");
+        let counted = ran.world.counted(Counter::ExpressWaits);
+        assert_eq!(counted, waits.len() as u64, "{case}: waits of express mail alone are counted");
         let most_calls = ran.polls_beside_mails();
         println!("{case}: {most_calls:.2} calls a second beside one a mail");
         assert!(p99 <= target(quota, share), "{case}: p99 {p99:?}, most {most:?}");
