@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use tidegate_core::Window;
 use tidegate_core::limits::InitialLimits;
+use tidegate_delivery::poll::limit_waiting;
+use tidegate_delivery::ports::{Ledger as _, LedgerReport};
 use tidegate_fakes::{Counting, Fault, Operation, Rule, failures};
 use tidegate_operator::why::MailVerdict;
 use tidegate_tests::simulation::mail::{MailVariation as _, produced};
@@ -105,6 +107,24 @@ async fn a_message_that_is_no_mail_is_counted_as_gone_from_its_limits_queue() {
         assert_eq!(world.contents(DEAD_LETTERS).len(), 1, "merge {merge}");
         let taken = world.ledger_now().await.counters.get("domain_taken.1").copied();
         assert_eq!(taken, Some(1), "merge {merge}");
+    }
+}
+
+/// Its mail is delayed for minutes, so that receives that find nothing prove nothing: SQS counts it.
+#[tokio::test(start_paused = true)]
+async fn a_reported_depth_of_the_queue_of_other_domains_is_set_right_by_counting() {
+    for merge in MODES {
+        let world = World::new(limited(14.0, merge, "*=5/s"));
+        let mut report = LedgerReport::default();
+        report.counters.insert("domain_fed.1".into(), 50);
+        world.ledger.report(&report).await.unwrap();
+        let domains =
+            (0..600).map(|n| ProducedMail::new(format!("m{n}")).to(&format!("d{n}.example")));
+        world.put("big", &domains.collect::<Vec<_>>()).await;
+        world.run(40).await;
+        world.assert_clean();
+        let sums = world.ledger_now().await.counters;
+        assert_eq!(limit_waiting(&sums, 0), 0, "merge {merge}");
     }
 }
 

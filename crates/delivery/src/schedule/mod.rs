@@ -397,3 +397,36 @@ async fn read(ledger: &impl Ledger) -> Option<Standing> {
     }
     answer.ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::factor::RateFactor;
+    use tidegate_core::idle::QueueChecks;
+    use tidegate_core::rate::RateMargin;
+
+    use super::*;
+    use crate::ports::PreviousClaim;
+
+    #[test]
+    fn another_run_ticks_every_window_if_one_was_claimed_lately_and_the_stack_is_awake() {
+        let window = Window::from_epoch_second;
+        let of = |claimed, empty| Standing {
+            previous: Some(PreviousClaim {
+                window: window(claimed),
+                quota: Rate::MIN,
+                rate_margin: RateMargin::default(),
+                limits: 0,
+                changed_limits: 0,
+                factor: RateFactor::default(),
+            }),
+            looks: QueueChecks { found: Some(window(1)), empty, due: None },
+            ..Standing::default()
+        };
+        let asleep = Some(window(9_990));
+        assert!(is_ticked(&of(9_997, None), window(10_000)));
+        assert!(!is_ticked(&of(9_996, None), window(10_000)));
+        assert!(!is_ticked(&of(9_997, asleep), window(10_000)));
+        assert!(!is_ticked(&of(9_996, asleep), window(10_000)));
+        assert!(!is_ticked(&Standing::default(), window(10_000)));
+    }
+}
