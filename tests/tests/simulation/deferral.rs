@@ -102,6 +102,18 @@ async fn mail_on_limit_queues_counts_for_the_level() {
     assert!((400..600).contains(&backlog), "{last:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_level_is_judged_by_what_was_sent_in_the_last_minute() {
+    let world = World::new(settings(true));
+    world.put("big", &mails("high", 3_000)).await;
+    world.run(4 * MINUTE).await;
+    let minutes = world.minute_reports.borrow();
+    let last = minutes.last().unwrap().back_pressure.as_ref().unwrap().figures;
+    // All was put at once: what was sent in the minute before had waited for longer than all on average.
+    assert!(last.age_seconds.is_some_and(|age| (75..=165).contains(&age)), "{last:?}");
+    assert_eq!(last.refused_millionths, Some(0));
+}
+
 async fn under_overload(merge: bool) {
     let world = World::new(settings(merge));
     let all = mixed(&[
