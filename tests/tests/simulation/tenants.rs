@@ -155,6 +155,34 @@ async fn what_ses_tells_of_tenants_delays_no_tick_and_lifts_nothing_while_it_is_
 }
 
 #[tokio::test(start_paused = true)]
+async fn of_more_tenants_than_a_run_may_ask_for_the_next_run_asks_for_others() {
+    let names: Vec<String> = (0..25).map(|n| format!("t{n:02}")).collect();
+    let campaigns: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    let settings = WorldSettings::new(20.0, true).campaigns(&campaigns);
+    let settings = names.iter().fold(settings, |settings, name| settings.tenant(name, name));
+    let paused = |name: &str| format!("{name},paused,identity/example.org");
+    let all_paused: Vec<String> = names.iter().map(|name| paused(name)).collect();
+    let world = world(settings, &all_paused.iter().map(String::as_str).collect::<Vec<_>>());
+    for name in &names {
+        world.fill(name, 2).await;
+    }
+    let mut but_the_last = all_paused.clone();
+    for name in but_the_last.iter_mut().skip(20) {
+        *name = name.replace(",paused", "");
+    }
+    world
+        .play(260, async |first| {
+            world.until(first, 50, MS(0)).await;
+            assert_eq!(world.ledger_now().await.control.campaign_holds.len(), 25);
+            set(&world, &but_the_last.iter().map(String::as_str).collect::<Vec<_>>());
+            world.until(first, 250, MS(0)).await;
+            let held = world.ledger_now().await.control.campaign_holds;
+            assert_eq!(held.keys().map(String::as_str).collect::<Vec<_>>(), names[..20]);
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_denial_that_does_not_name_the_tenant_holds_its_campaign_alone() {
     let world = world(agency(true), &[ACME]);
     for campaign in ["spring", "fall", "own"] {

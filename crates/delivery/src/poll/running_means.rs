@@ -233,6 +233,11 @@ mod tests {
     }
 
     #[test]
+    fn without_content_there_is_none_to_give_up() {
+        assert!(!RunningMeans::nothing(1).give_up_unsent());
+    }
+
+    #[test]
     fn a_single_slot_that_was_lost_says_nothing_at_a_slow_rate() {
         let pace = ContentPace::default().after(Window::default(), 1, 2);
         assert_eq!(pace.apart, 1);
