@@ -240,6 +240,7 @@ fn an_assistant_has_the_reading_commands_with_their_options_and_others_only_with
         for tool in tools {
             let acts = tool["annotations"]["destructiveHint"].as_bool().unwrap();
             assert_eq!(tool["annotations"]["readOnlyHint"], !acts, "{tool}");
+            assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
             let properties = tool["inputSchema"]["properties"].as_object().unwrap();
             let has_reason =
                 tool["inputSchema"]["required"].as_array().unwrap().contains(&"reason".into());
@@ -281,9 +282,10 @@ fn an_assistant_has_the_reading_commands_with_their_options_and_others_only_with
 #[test]
 fn an_assistant_gets_reports_and_what_is_wrong_in_words() {
     let mails = serde_json::json!({"campaign": ["big=1000", "small=100"], "weights": "90/10", "quota": 14, "every_window": false});
-    let answers = assistant(
+    let mut answers = assistant(
         &[],
         &[
+            ("tools/list", serde_json::json!({})),
             call("plan", &mails),
             call("plan", &serde_json::json!({"campaign": ["--live"]})),
             call("status", &serde_json::json!({"show_addresses": true})),
@@ -291,12 +293,15 @@ fn an_assistant_gets_reports_and_what_is_wrong_in_words() {
             call("history", &serde_json::json!({"limit": 5})),
         ],
     );
+    let tools = answers.remove(0);
+    let mut tools = tools["result"]["tools"].as_array().unwrap().iter();
+    let tool = tools.find(|tool| tool["name"] == "plan").unwrap();
+    let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
+    compiler.add_resource("plan.json", tool["outputSchema"].clone()).unwrap();
+    let schema = compiler.compile("plan.json", &mut schemas).unwrap();
     let plan = &answers[0]["result"];
-    assert_eq!(
-        (&plan["isError"], plan["structuredContent"].is_object()),
-        (&false.into(), true),
-        "{plan}"
-    );
+    assert_eq!(plan["isError"], false, "{plan}");
+    schemas.validate(&plan["structuredContent"], schema).unwrap();
     let said = |answer: &serde_json::Value| answer.to_string();
     assert!(
         answers[1]["result"]["isError"] == true && said(&answers[1]).contains("--live"),

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
@@ -17,34 +18,47 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::io::stdio;
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, RestrictFormats};
+use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
+use tidegate_core::control::ChangeRecord;
+use tidegate_simulator::plan::PlanReport;
 use tokio::process::Command;
 
+use crate::dead::{LetterDetails, LetterGroups, LetterList, LetterReport, Review};
+use crate::results::ResultsReport;
 use crate::shell::{CommandEnd, CommandError, CommandResult};
 use crate::stack::StackArgs;
+use crate::status::{CampaignStatus, LimitStatus, QuotaStatus, RunStatus, Status};
+use crate::steer::SteerReport;
+use crate::why::{AddressReport, Explanation};
+
+/// A command by its words, and the schema of its answer.
+type Offer = (&'static [&'static str], fn() -> JsonObject);
 
 /// The commands that only read.
-const READING: [&[&str]; 9] = [
-    &["status"],
-    &["why"],
-    &["plan"],
-    &["results"],
-    &["dead"],
-    &["dead", "list"],
-    &["dead", "show"],
-    &["history"],
-    &["limit", "list"],
+const READING: [Offer; 9] = [
+    (&["status"], answer_of::<Status>),
+    (&["why"], answer_of::<Either<Explanation, AddressReport>>),
+    (&["plan"], answer_of::<PlanReport>),
+    (&["results"], answer_of::<Either<ResultsReport, Wrapped<Vec<RunStatus>>>>),
+    (&["dead"], answer_of::<LetterGroups>),
+    (&["dead", "list"], answer_of::<LetterList>),
+    (&["dead", "show"], answer_of::<Wrapped<Vec<LetterDetails>>>),
+    (&["history"], answer_of::<Wrapped<Vec<ChangeRecord>>>),
+    (&["limit", "list"], answer_of::<Wrapped<Vec<LimitStatus>>>),
 ];
 /// The commands that change something, and want a reason for the history.
-const ACTING: [&[&str]; 8] = [
-    &["pause"],
-    &["resume"],
-    &["lift"],
-    &["weights"],
-    &["rate"],
-    &["limit", "set"],
-    &["limit", "remove"],
-    &["dead", "replay"],
+const ACTING: [Offer; 8] = [
+    (&["pause"], answer_of::<SteerReport>),
+    (&["resume"], answer_of::<SteerReport>),
+    (&["lift"], answer_of::<SteerReport>),
+    (&["weights"], answer_of::<Either<SteerReport, Wrapped<Vec<CampaignStatus>>>>),
+    (&["rate"], answer_of::<Either<SteerReport, QuotaStatus>>),
+    (&["limit", "set"], answer_of::<SteerReport>),
+    (&["limit", "remove"], answer_of::<SteerReport>),
+    (&["dead", "replay"], answer_of::<Either<LetterReport, Review>>),
 ];
 /// Options that no tool has: those that write files or show a mail's text, and those that are for a person.
 const LEFT_OUT: [&str; 6] = ["csv", "chart", "body", "yes", "help", "version"];
@@ -84,9 +98,42 @@ pub(crate) async fn run(args: &McpArgs, program: clap::Command) -> CommandResult
     Ok(CommandEnd::Done)
 }
 
+/// The schema of a report as it is written. The types' comments describe it, without their examples.
+fn answer_of<T: JsonSchema>() -> JsonObject {
+    let without_example = |schema: &mut Schema| {
+        if let Some(Value::String(said)) = schema.get_mut("description") {
+            said.truncate(said.find("\n\n```").unwrap_or(said.len()));
+        }
+    };
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    // Clients complain of formats such as `uint64`, which are Rust's own.
+    let settings = settings.with_transform(RestrictFormats::default());
+    let settings = settings.with_transform(RecursiveTransform(without_example));
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.remove("title");
+    schema.as_object().cloned().unwrap_or_default()
+}
+
+/// A report that is no object, in one, since the protocol wants one.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it is only described")]
+struct Wrapped<T> {
+    report: T,
+}
+
+/// One of two reports, by what is asked for.
+#[derive(JsonSchema)]
+#[schemars(untagged, extend("type" = "object"))]
+#[expect(dead_code, reason = "it is only described")]
+enum Either<A, B> {
+    First(A),
+    Second(B),
+}
+
 /// A command that is offered.
 struct CommandTool {
     words: &'static [&'static str],
+    answer: fn() -> JsonObject,
     command: clap::Command,
     acts: bool,
 }
@@ -100,11 +147,11 @@ struct ToolServer {
 
 impl ToolServer {
     fn new(args: &McpArgs, program: &clap::Command, this: PathBuf) -> Self {
-        let offered = READING.map(|words| (words, false)).into_iter();
-        let acting = ACTING.map(|words| (words, true)).into_iter().filter(|_| args.act);
-        let tool = |(words, acts): (&'static [&'static str], bool)| {
+        let offered = READING.map(|offer| (offer, false)).into_iter();
+        let acting = ACTING.map(|offer| (offer, true)).into_iter().filter(|_| args.act);
+        let tool = |((words, answer), acts): (Offer, bool)| {
             let found = words.iter().try_fold(program, |of, word| of.find_subcommand(word));
-            found.map(|command| CommandTool { words, command: command.clone(), acts })
+            found.map(|command| CommandTool { words, answer, command: command.clone(), acts })
         };
         Self {
             tools: offered.chain(acting).filter_map(tool).collect(),
@@ -181,7 +228,8 @@ impl CommandTool {
         let about = self.command.get_long_about().or_else(|| self.command.get_about());
         let annotations = ToolAnnotations::new().read_only(!self.acts).destructive(self.acts);
         let about = about.map(ToString::to_string).unwrap_or_default();
-        Tool::new(self.name(), about, self.schema()).with_annotations(annotations)
+        let tool = Tool::new(self.name(), about, self.schema()).with_annotations(annotations);
+        tool.with_raw_output_schema(Arc::new((self.answer)()))
     }
 
     fn schema(&self) -> JsonObject {
@@ -305,7 +353,7 @@ impl ServerHandler for ToolServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = self.tools.iter().find(|tool| tool.name() == request.name);
         let tool = tool.ok_or_else(|| {
-            let hint = if ACTING.iter().any(|words| words.join("_") == request.name) {
+            let hint = if ACTING.iter().any(|(words, _)| words.join("_") == request.name) {
                 "; it is offered with --act"
             } else {
                 ""
@@ -313,5 +361,56 @@ impl ServerHandler for ToolServer {
             ErrorData::invalid_params(format!("there is no tool {}{hint}", request.name), None)
         })?;
         Ok(self.call(tool, &request.arguments.unwrap_or_default()).await?.into())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::process::ExitStatus;
+
+    use boon::{Compiler, Schemas};
+    use serde::Serialize;
+
+    use super::*;
+
+    /// The schema, with nothing beside what it names.
+    fn closed(mut schema: Value) -> Value {
+        let of = schema.as_object_mut().map(serde_json::Map::values_mut);
+        of.into_iter().flatten().for_each(|of| *of = closed(of.take()));
+        let of = schema.as_array_mut();
+        of.into_iter().flatten().for_each(|of| *of = closed(of.take()));
+        if schema.get("properties").is_some_and(Value::is_object) && schema["type"] == "object" {
+            schema["additionalProperties"] = false.into();
+        }
+        schema
+    }
+
+    fn judge(answer_of: fn() -> JsonObject, answer: &Value) -> Result<(), String> {
+        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+        compiler.add_resource("schema.json", closed(Value::Object(answer_of()))).unwrap();
+        let schema = compiler.compile("schema.json", &mut schemas).unwrap();
+        schemas.validate(answer, schema).map_err(|error| format!("{error:#}"))
+    }
+
+    /// Asserts that the tool's schema allows the report as its answer, and names all that is in it.
+    pub(crate) fn assert_answer(tool: &str, report: &impl Serialize) {
+        let stdout = serde_json::to_vec(report).unwrap();
+        let ended = Output { status: ExitStatus::default(), stdout, stderr: Vec::new() };
+        let answer = answer(&ended).structured_content.unwrap();
+        let mut offers = READING.iter().chain(&ACTING);
+        let (_, answer_of) = offers.find(|(words, _)| words.join("_") == tool).unwrap();
+        assert_eq!(judge(*answer_of, &answer), Ok(()), "{tool}: {answer:#}");
+    }
+
+    #[test]
+    fn every_tool_has_the_schema_of_an_object_in_which_something_must_be() {
+        for (words, answer_of) in READING.into_iter().chain(ACTING) {
+            assert_eq!(answer_of()["type"], "object", "{words:?}");
+            assert!(judge(answer_of, &json!({})).is_err(), "{words:?}");
+            let text = Value::Object(answer_of()).to_string();
+            for noise in ["```", "\"format\"", "assert_eq"] {
+                assert!(!text.contains(noise), "{words:?}: {noise}");
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The channel of a stack, e-mail or SMS, and what the poller asks of a message of either.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use strum::EnumString;
 
@@ -9,7 +10,7 @@ use crate::outcome::{Failure, Outcome, classify, classify_for_tenant, names_reci
 use crate::text_message::{AllowedTexts, TextMessage, classify_text};
 
 /// `TIDEGATE_CHANNEL`: what a stack sends.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, EnumString)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, JsonSchema, Serialize, EnumString)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Channel {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -62,7 +63,7 @@ pub struct Run {
 pub const THE_STACK: &str = "the stack";
 
 /// The rows of a run that were uploaded to the store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct UploadedRows {
     /// The run's token in the names of its objects.
     pub token: String,
@@ -103,7 +104,9 @@ pub struct RunSender {
 }
 
 /// How far a run has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum RunStage {
@@ -264,7 +267,7 @@ pub struct Baseline {
 /// rows.insert(11, 20);
 /// assert_eq!((rows.count(), rows.contains(30), rows.contains(31)), (30, true, false));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(from = "Vec<u64>", into = "Vec<u64>")]
 pub struct RowRanges {
     /// First to last row of each range. Ranges neither overlap nor touch.

@@ -141,7 +141,7 @@ impl EntryError {
 }
 
 /// Approximate numbers of messages in a queue; SQS's counts may be a minute old.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 pub struct QueueDepth {
     /// Messages that can be received now.
     pub visible: u64,

@@ -32,7 +32,7 @@ pub enum LetterContent {
 }
 
 /// Whether the mail of a dead letter may have been sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doubt {
     /// It never left, or SES refused it.

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use schemars::JsonSchema;
 use serde::Serialize;
 use strum::IntoStaticStr;
 use tidegate_core::format::{count, span, time};
@@ -20,7 +21,7 @@ use crate::redact::AddressVisibility;
 const SAID: usize = 60;
 
 /// All that is known of a dead letter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 // More than 12 fields: one for each fact that the page of a letter shows.
 pub struct LetterDetails {
     pub since: EpochMillis,
@@ -62,7 +63,7 @@ pub struct LetterDetails {
     pub body: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct LetterList {
     /// Which letters were asked for, in words.
     pub filter: String,
@@ -71,7 +72,7 @@ pub struct LetterList {
 }
 
 /// The property by which dead letters are grouped.
-#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq, JsonSchema, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Grouping {
@@ -84,7 +85,7 @@ pub enum Grouping {
 }
 
 /// Letters that have something in common.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct LetterGroup {
     pub key: String,
     /// The code of its letters, or of the first one; `None` of what Tidegate did not write.
@@ -99,7 +100,7 @@ pub struct LetterGroup {
 }
 
 /// Dead letters grouped by what they have in common.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct LetterGroups {
     pub by: Grouping,
     /// Which letters were asked for, in words.

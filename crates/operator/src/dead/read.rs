@@ -23,7 +23,7 @@ const WAIT: Duration = Duration::from_secs(1);
 const EMPTY_ROUNDS: u32 = 2;
 
 /// The part of the queue that was read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 pub struct Coverage {
     pub read: u64,
     /// Whether the limit was reached: there may be more.

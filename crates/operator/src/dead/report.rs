@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use strum::IntoStaticStr;
 use thiserror::Error;
@@ -13,7 +14,7 @@ use crate::send::RunError;
 use crate::steer::InvalidReason;
 
 /// Whether dead letters are sent again or deleted for good.
-#[derive(Clone, Copy, Debug, Default, Eq, IntoStaticStr, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Eq, IntoStaticStr, PartialEq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase", const_into_str)]
 pub enum LetterAction {
@@ -23,7 +24,7 @@ pub enum LetterAction {
 }
 
 /// The result of a replay or a discard. Mails that were not sent are still on the dead-letter queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 // More than 12 fields: one for each line of the report.
 pub struct LetterReport {
     pub action: LetterAction,

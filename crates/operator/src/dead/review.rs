@@ -2,6 +2,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_core::Timestamp;
 use tidegate_core::channel::MessageRules;
@@ -78,7 +79,7 @@ impl ReplayMail {
 }
 
 /// Letters of one campaign with one code, counted by what a replay would do with them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct ReviewGroup {
     pub campaign: String,
     pub code: String,
@@ -92,14 +93,14 @@ pub struct ReviewGroup {
 }
 
 /// A reason for not sending letters, and their number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct ReviewRefusal {
     pub why: String,
     pub letters: u64,
 }
 
 /// The letters that were reviewed, and what becomes of them once somebody says so.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct LetterWork {
     #[serde(skip)]
     pub action: LetterAction,
@@ -139,7 +140,7 @@ impl LetterWork {
     }
 }
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub struct Review {
     #[serde(flatten)]
     pub work: LetterWork,

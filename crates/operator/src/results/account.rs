@@ -1,5 +1,6 @@
 //! Whether every mail of a run is somewhere: sent, waiting, dead, cancelled, excluded, or of unknown outcome.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_core::control::CANCELLED;
 use tidegate_core::format::{count, counted};
@@ -12,7 +13,7 @@ use super::row::RowStatus;
 use crate::dead::Letter;
 use crate::page::Tone;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountVerdict {
     /// Every mail is accounted for, within the tolerance.
@@ -24,13 +25,13 @@ pub enum AccountVerdict {
 }
 
 /// Mails that the figures may be wrong by, and why.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Tolerance {
     pub mails: u64,
     pub why: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct RunAccount {
     pub enqueued: u64,
     /// Mails that no record names and for which there is no place on the queues; by counts negative if more was sent than

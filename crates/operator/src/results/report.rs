@@ -10,7 +10,7 @@ use tidegate_core::format::{count, counted, span};
 use tidegate_core::identity::EpochMillis;
 
 /// The number of rows of each status, and the limits of these figures.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 pub struct ResultsReport {
     pub campaign: String,
     pub run: String,

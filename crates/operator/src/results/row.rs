@@ -17,7 +17,7 @@ pub const COLUMNS: [&str; 8] =
     ["to", "row", "id", "status", "at", "ses_message_id", "detail", "version"];
 
 /// The end of a row's mail, or the place where it is.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, schemars::JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[derive(EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]

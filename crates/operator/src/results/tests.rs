@@ -13,6 +13,7 @@ use tidegate_fakes::MemoryLedger;
 
 use super::*;
 use crate::dead::{Letter, LetterContent};
+use crate::mcp::tests::assert_answer;
 use crate::page::Page;
 
 const BEGAN: u64 = 1_795_206_000_000;
@@ -107,6 +108,7 @@ async fn found(ledger: &MemoryLedger, facts: &RunFacts, journal: &RunJournal) ->
         Ok(())
     };
     let report = results(ledger, facts, journal, INPUT.as_bytes(), each).await.unwrap();
+    assert_answer("results", &report);
     assert_eq!(report.rows, 4);
     assert_eq!(report.by_status.values().sum::<u64>(), 4);
     all
@@ -285,6 +287,7 @@ async fn without_marks_only_dead_letters_are_known_and_the_report_says_so() {
     let each = |_: &RowResult| Ok(());
     let ledger = ledger(&[]).await;
     let report = results(&ledger, &off, &journal(true), INPUT.as_bytes(), each).await.unwrap();
+    assert_answer("results", &report);
     assert!(Page::of(&report).plain().contains("Deduplication is off"), "{report:?}");
     let old = RunFacts { has_marks: false, ..facts() };
     let report = results(&ledger, &old, &journal(true), INPUT.as_bytes(), each).await.unwrap();

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tidegate_core::number::real;
 
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_adapters::aws::stack::Stack;
 use tidegate_core::Window;
@@ -48,7 +49,7 @@ const SERVED_WITHIN: u64 = 5;
 const LOOKED_WITHIN: u64 = EXACT + 2 * RUN;
 
 // More than 12 fields: one for each part of a stack that is shown.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Status {
     pub stack: String,
     pub at: EpochMillis,
@@ -75,7 +76,7 @@ pub struct Status {
 }
 
 /// The quota and what lowers it, in recipients per second, or in parts of texts.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct QuotaStatus {
     /// The words for what has the quota.
     #[serde(skip)]
@@ -102,7 +103,7 @@ pub struct QuotaStatus {
     pub sending_enabled: Option<bool>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct DailyQuotaStatus {
     pub quota: u64,
     /// Recipients of the last 24 hours: SES's count, plus the ledger's since then.
@@ -111,7 +112,7 @@ pub struct DailyQuotaStatus {
     pub left_for_campaigns: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct ServingStatus {
     /// `serving`, `idle` (every queue was found empty), `stopped` (no window was claimed for a while),
     /// `never`.
@@ -122,14 +123,14 @@ pub struct ServingStatus {
     pub left: Option<LeftStatus>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct BreakerStatus {
     pub state: &'static str,
     pub since: Option<EpochMillis>,
     pub until: Option<EpochMillis>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct HoldStatus {
     /// The campaign that it holds; `None` if it holds all sending.
     pub campaign: Option<String>,
@@ -160,7 +161,7 @@ impl HoldStatus {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct CampaignStatus {
     pub name: String,
     pub configured_weight: u32,
@@ -179,14 +180,14 @@ pub struct CampaignStatus {
     pub feedback: Option<ReputationFigures>,
     /// The depth of all of its queues together.
     pub backlog: QueueDepth,
-    /// The depths of its priority queues, by [`queue_key`], such as `news.high`.
+    /// The depths of its priority queues, by name, such as `news.high`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub priority_queues: BTreeMap<String, QueueDepth>,
     /// Whether this campaign is held, apart from holds on all sending.
     pub held: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct LevelStatus {
     /// `clear`, `busy` or `overloaded`; `clear` also if the last judgement is too old.
     pub level: BackPressureLevel,
@@ -213,7 +214,7 @@ impl LevelStatus {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct LimitStatus {
     /// The mail that it holds for, such as `domain:gmail.com+googlemail.com`; `*` is a limit for each other
     /// name separately.
@@ -449,7 +450,7 @@ pub(crate) async fn run(args: &StatusArgs, shell: &Shell) -> CommandResult {
 }
 
 /// The slots of a window that no mail took, and the mails that were received for it and got none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct LeftStatus {
     pub window: EpochMillis,
     pub slots: u64,

@@ -15,7 +15,7 @@ const SHOWN_MS: u64 = 86_400_000;
 
 /// A run, with what became of its mail by the campaign's sums since it began and by what waits. The sums do not say of
 /// which run a mail was: mail that others put onto the campaign's queues meanwhile counts in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 // More than 12 fields: one for each column of its row.
 pub struct RunStatus {
     pub campaign: String,

@@ -14,6 +14,7 @@ use tidegate_core::{Timestamp, Window};
 use tidegate_delivery::ports::{AccountStatus, PreviousClaim, Standing};
 
 use super::*;
+use crate::mcp::tests::assert_answer;
 use crate::page::Page;
 use crate::redact::AddressVisibility;
 
@@ -108,13 +109,25 @@ pub(crate) fn facts() -> StackFacts {
     }
 }
 
+/// The status, which is an answer of the tools that show it or a part of it.
+fn status_of(facts: &StackFacts) -> Status {
+    let status = Status::of(facts);
+    assert_answer("status", &status);
+    assert_answer("weights", &status.campaigns);
+    assert_answer("rate", &status.quota);
+    assert_answer("limit_list", &status.limits);
+    assert_answer("results", &status.runs);
+    assert_answer("history", &status.changes);
+    status
+}
+
 fn page(facts: &StackFacts) -> String {
-    Page::of(&Status::of(facts)).plain()
+    Page::of(&status_of(facts)).plain()
 }
 
 #[test]
 fn a_running_stack_is_shown_with_quota_shares_and_backlogs() {
-    let status = Status::of(&facts());
+    let status = status_of(&facts());
     let total: f64 = status.campaigns.iter().map(|campaign| campaign.share).sum();
     assert!((total - 1.0).abs() < 1e-12);
     let daily = status.quota.daily.unwrap();
@@ -129,7 +142,7 @@ fn a_priority_queue_is_shown_and_counts_for_its_campaign() {
     facts.backlogs.insert("small.high".to_owned(), depth);
     let url = "https://sqs.example/small-high".to_owned();
     facts.campaigns[1].priority_queues.insert(Priority::High, url);
-    let small = &Status::of(&facts).campaigns[1];
+    let small = &status_of(&facts).campaigns[1];
     assert_eq!(small.backlog.visible, 988 + 7);
     assert_eq!(small.priority_queues["small.high"], depth);
     let text = page(&facts);
@@ -149,7 +162,7 @@ fn holds_are_shown_with_who_lifts_them_and_no_address() {
     let paused = Hold { tenant: Some("acme".to_owned()), ..Hold::new("tenant acme", since) };
     control.hold(Some("small"), HoldReason::Tenant, paused);
     control.hold(None, HoldReason::DailyQuota, Hold::new("used up", since));
-    let status = Status::of(&facts);
+    let status = status_of(&facts);
     let lifted: Vec<_> = status.holds.iter().map(|hold| &*hold.lifted_by).collect();
     assert_eq!(
         lifted,
@@ -179,7 +192,7 @@ fn what_keeps_mail_from_going_out_is_said_first() {
     let said = |change: &dyn Fn(&mut StackFacts)| {
         let mut facts = facts();
         change(&mut facts);
-        Status::of(&facts).sending().text
+        status_of(&facts).sending().text
     };
     assert_eq!(said(&|_| {}), "yes");
     assert_eq!(said(&|facts| facts.standing.previous = None), "no window was ever served");
@@ -214,11 +227,11 @@ fn of_all_caps_the_lowest_is_in_force_less_what_refusals_took() {
 fn weights_are_shown_as_they_are_in_force_also_where_all_are_0() {
     let mut facts = facts();
     facts.standing.control.weights = [("big".to_owned(), 0), ("small".to_owned(), 0)].into();
-    let weights: Vec<_> = Status::of(&facts).campaigns.iter().map(|c| c.weight).collect();
+    let weights: Vec<_> = status_of(&facts).campaigns.iter().map(|c| c.weight).collect();
     assert_eq!(weights, [0, 0]);
-    assert!(Status::of(&facts).campaigns.iter().all(|campaign| campaign.share.abs() < 1e-12));
+    assert!(status_of(&facts).campaigns.iter().all(|campaign| campaign.share.abs() < 1e-12));
     facts.standing.control.weights = [("big".to_owned(), 30)].into();
-    let status = Status::of(&facts);
+    let status = status_of(&facts);
     assert!((status.campaigns[0].share - 0.75).abs() < 1e-12);
 }
 
@@ -231,7 +244,7 @@ fn what_the_last_window_left_is_in_the_json_by_line_and_priority_while_its_repor
     facts.standing.window_left = Some(WindowLeft { window: now, slots: 1, mails });
     // Some mail gets no slot in most seconds, and goes later: no operator has to know.
     assert!(!page(&facts).contains("slot"));
-    let json = |facts: &StackFacts| serde_json::to_value(Status::of(facts)).unwrap();
+    let json = |facts: &StackFacts| serde_json::to_value(status_of(facts)).unwrap();
     assert_eq!(json(&facts)["serving"]["left"]["mails"]["campaigns"]["high"], 2);
     facts.at = NOW + Duration::from_secs(6);
     assert!(json(&facts)["serving"]["left"].is_null());
@@ -244,7 +257,7 @@ fn limits_are_shown_with_what_waits_for_them() {
         "gmail.com+googlemail.com=10/s, tiny.example=6/m, big.example=50/s, *=25%".parse().unwrap();
     let sums = [("domain_fed.1", 3_000), ("domain_taken.1", 500), ("domain_fed.4", 7)];
     facts.standing.counters.extend(sums.map(|(name, sum)| (name.to_owned(), sum)));
-    let status = Status::of(&facts);
+    let status = status_of(&facts);
     let shown: Vec<_> =
         status.limits.iter().map(|l| (l.key.as_str(), l.per_second, l.waiting)).collect();
     assert_eq!(
@@ -276,7 +289,7 @@ fn an_adaptive_limit_is_shown_as_it_was_set_and_with_the_rate_that_its_provider_
         let lowered = Adapted::deferred(None, &[now; 25], rate(per_second), now).unwrap();
         facts.standing.control.adapted.insert(tag.to_owned(), lowered);
     }
-    let status = Status::of(&facts);
+    let status = status_of(&facts);
     let limits = status.limits.iter().map(|l| (l.key.as_str(), l.limit.as_str(), l.per_second));
     let expected = [
         ("domain:*", "8/s adaptive", Some(8.0)),
@@ -288,7 +301,7 @@ fn an_adaptive_limit_is_shown_as_it_was_set_and_with_the_rate_that_its_provider_
     assert!(text.contains("10/s adaptive  5/s"), "{text}");
     // Hours later it is what it was set to, and its record says nothing any more.
     facts.at = NOW + Duration::from_hours(10);
-    let limits: Vec<_> = Status::of(&facts).limits.iter().map(|limit| limit.per_second).collect();
+    let limits: Vec<_> = status_of(&facts).limits.iter().map(|limit| limit.per_second).collect();
     assert_eq!(limits, [Some(8.0), Some(10.0)]);
 }
 
@@ -301,7 +314,7 @@ fn a_level_above_clear_is_shown_with_what_it_defers_while_it_counts() {
         "figures": {"backlog_mails": 612_000, "backlog_seconds": 43_714},
     });
     facts.standing.control.back_pressure = Some(serde_json::from_value(reading).unwrap());
-    let status = Status::of(&facts);
+    let status = status_of(&facts);
     let text = Page::of(&status).plain();
     let level = "busy since 2026-11-20 20:35:07 UTC: messages of low priority are deferred; the backlog takes 12 h 08 min";
     let grows = "since 2026-11-20 20:35:07 UTC: more comes than the quota lets go";
@@ -313,14 +326,14 @@ fn a_level_above_clear_is_shown_with_what_it_defers_while_it_counts() {
     );
     // The judgement is an hour old: it counts no more.
     facts.at = NOW + Duration::from_hours(1);
-    assert_eq!(Status::of(&facts).level, LevelStatus::default());
+    assert_eq!(status_of(&facts).level, LevelStatus::default());
 }
 
 #[test]
 fn a_campaign_has_its_own_refusals_bounces_and_complaints() {
     let mut facts = facts();
     facts.standing.counters.insert("refused.big".to_owned(), 2);
-    assert!(Status::of(&facts).campaigns.iter().all(|campaign| campaign.feedback.is_none()));
+    assert!(status_of(&facts).campaigns.iter().all(|campaign| campaign.feedback.is_none()));
     let running = ReputationFigures { bounced: 3, complained: 1, ..ReputationFigures::default() };
     let tally = Tally { from: 36_000, running, ..Tally::default() };
     let campaigns = BTreeMap::from([("big".to_owned(), tally)]);
@@ -333,7 +346,7 @@ fn a_campaign_has_its_own_refusals_bounces_and_complaints() {
         deferrals: BTreeMap::new(),
         ramps: BTreeMap::new(),
     });
-    let [big, small] = &Status::of(&facts).campaigns[..] else { panic!("two campaigns") };
+    let [big, small] = &status_of(&facts).campaigns[..] else { panic!("two campaigns") };
     let figures = |sent, bounced, complained| ReputationFigures {
         sent,
         bounced,
@@ -359,7 +372,7 @@ fn everything_that_waits_is_counted_by_where_it_waits() {
     facts
         .backlogs
         .insert("small.high".to_owned(), QueueDepth { visible: 5, ..QueueDepth::default() });
-    let status = Status::of(&facts);
+    let status = status_of(&facts);
     let counted = WaitingStatus { express: 102, campaigns: 5, merge: 7, limits: 40, rows: 0 };
     assert_eq!((status.waiting, status.waiting.all()), (counted, 154));
     let text = "waiting          154: 102 express, 5 of campaigns, 7 on the merge queue, 40 on limits' queues";
@@ -372,7 +385,7 @@ fn express_mail_that_is_held_stands_among_the_campaigns() {
     facts.depths.insert("express", QueueDepth { visible: 102, ..QueueDepth::default() });
     let hold = Hold::new("10 in a row refused", EpochMillis::from(NOW));
     facts.standing.control.hold(Some("express"), HoldReason::Refusals, hold);
-    assert_eq!(Status::of(&facts).sending().text, "yes, but not express");
+    assert_eq!(status_of(&facts).sending().text, "yes, but not express");
     let text = page(&facts);
     let row = text.lines().find(|line| line.trim_start().starts_with("express  ")).unwrap();
     let cells: Vec<_> = row.split_whitespace().collect();
@@ -391,7 +404,7 @@ fn a_campaign_that_its_limit_closes_says_when_it_opens_and_its_mail_waits_for_th
         let limit = serde_json::from_str(limit).unwrap();
         facts.standing.control.limits.insert(key.parse().unwrap(), Some(limit));
     }
-    let status = Status::of(&facts);
+    let status = status_of(&facts);
     let waiting = |key| status.limits.iter().find(|limit| limit.key == key).unwrap().waiting;
     assert_eq!(waiting("campaign:small"), Some(988 + 14));
     assert_eq!(waiting("campaign:*"), Some(1_204_511 + 14 + 31));
@@ -412,7 +425,7 @@ fn a_campaign_says_how_much_of_it_was_dead_lettered_as_long_as_it_may_still_be_t
             .insert("dead_letters", QueueDepth { visible: letters, ..QueueDepth::default() });
         let text = page(&facts);
         let row = text.lines().find(|line| line.trim_start().starts_with("small")).unwrap();
-        (Status::of(&facts).campaigns[1].dead, row.to_owned())
+        (status_of(&facts).campaigns[1].dead, row.to_owned())
     };
     assert!(dead(118).1.ends_with("115 dead"));
     // Some were replayed.
@@ -433,7 +446,7 @@ fn a_hold_by_a_mail_names_it_and_says_what_it_means() {
         HoldReason::Refusals,
         Hold::new(&said, EpochMillis::from(NOW)),
     );
-    let hold = &Status::of(&facts).holds[0];
+    let hold = &status_of(&facts).holds[0];
     assert_eq!(hold.what, "one mail after the other is refused");
     assert!(hold.detail.ends_with(&format!("to ***@example.com; ids {id}")), "{}", hold.detail);
     assert!(page(&facts).contains(id));
@@ -442,15 +455,23 @@ fn a_hold_by_a_mail_names_it_and_says_what_it_means() {
 /// Regression: mail in the store is on no queue, and was said to be sent.
 #[test]
 fn of_a_run_no_more_is_said_to_be_sent_than_its_campaign_sent_since_it_began() {
-    use tidegate_core::runs::{Baseline, Run, RunInput, RunSender, RunStage};
+    use tidegate_core::runs::{
+        Baseline, RowRanges, Run, RunInput, RunSender, RunStage, UploadedRows,
+    };
     let mut facts = facts();
     let (input, began) = (RunInput { rows: 3, ..RunInput::default() }, facts.at.into());
     let sent = facts.standing.counters.get("sent.big").copied().unwrap_or(0);
     facts.backlogs.clear();
     let new = Run::new("big", "timed", input, RunSender::default(), began);
     let before = Baseline { sent, ..Baseline::default() };
-    facts.runs = vec![Run { enqueued: 3, stage: RunStage::Done, before, ..new }];
+    let uploaded = UploadedRows {
+        token: "t".to_owned(),
+        versions: [(1, RowRanges::from(vec![0, 2])), (2, RowRanges::from(vec![2, 1]))].into(),
+        refused: RowRanges::from(vec![3, 1]),
+    };
+    let (stage, uploaded) = (RunStage::Done, Some(uploaded));
+    facts.runs = vec![Run { enqueued: 3, stage, before, uploaded, ..new }];
     facts.standing.counters.insert("sent.big".to_owned(), sent + 1);
-    let run = Status::of(&facts).runs.remove(0);
+    let run = status_of(&facts).runs.remove(0);
     assert_eq!((run.enqueued, run.waiting, run.sent), (3, 0, 1));
 }

@@ -5,7 +5,7 @@ use super::{RunStatus, StackFacts};
 use tidegate_core::format::count;
 
 /// All that waits, by where it does. Nothing is in two of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 pub struct WaitingStatus {
     /// Messages on the express queue.
     pub express: u64,

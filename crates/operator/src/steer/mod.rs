@@ -89,7 +89,7 @@ impl Author {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct SteerReport {
     /// Whether anything had to be changed.
     pub changed: bool,

@@ -11,6 +11,7 @@ use tidegate_delivery::ports::{History as _, Ledger as _};
 use tidegate_fakes::{Fault, FaultPlan, MemoryLedger, Operation, Rule, Universe};
 
 use super::*;
+use crate::mcp::tests::assert_answer;
 use crate::page::Page;
 
 const EPOCH: u64 = 1_795_206_967_042;
@@ -41,7 +42,16 @@ fn limits() -> LimitsConfig {
 }
 
 async fn done(ledger: &MemoryLedger, action: SteerAction) -> SteerReport {
-    steer(&action, &ada(), (&campaigns(), &limits()), ledger, &universe().clock()).await.unwrap()
+    let deployed = (&campaigns()[..], &limits());
+    let report = steer(&action, &ada(), deployed, ledger, &universe().clock()).await.unwrap();
+    match action {
+        SteerAction::Limit { limit: None, .. } => assert_answer("limit_remove", &report),
+        SteerAction::Limit { .. } => assert_answer("limit_set", &report),
+        // No tool takes mail back.
+        SteerAction::Cancel { .. } => {}
+        action => assert_answer(action.into(), &report),
+    }
+    report
 }
 
 async fn refused(ledger: &MemoryLedger, action: SteerAction) -> String {

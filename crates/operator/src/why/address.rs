@@ -14,7 +14,7 @@ use crate::suppression::{in_words, list_of};
 use tidegate_core::format::{counted, time};
 
 /// Everything that is known of an address.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 pub struct AddressReport {
     pub address: String,
     pub summary: String,

@@ -10,6 +10,7 @@ mod explain;
 mod in_store;
 mod obstacles;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 use tidegate_core::config::{EXPRESS, PollerConfig};
@@ -77,7 +78,7 @@ impl MailFacts {
 
 /// Says what is known of a mail, or what mail of its campaign waits for. The order is by importance: of
 /// several obstacles the first is the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MailVerdict {
     Sent,
@@ -117,7 +118,7 @@ pub enum MailVerdict {
 }
 
 /// A reason why a mail is not sent now, and when it ends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Obstacle {
     pub verdict: MailVerdict,
     pub what: String,
@@ -128,13 +129,13 @@ pub struct Obstacle {
 }
 
 /// A fact for the report: its subject and its text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Statement {
     pub of: &'static str,
     pub what: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Explanation {
     /// The id that was asked for.
     pub id: String,

@@ -14,6 +14,7 @@ use tidegate_delivery::ports::{
 };
 
 use super::*;
+use crate::mcp::tests::assert_answer;
 use crate::page::Page;
 use crate::redact::AddressVisibility;
 use crate::status::tests::settings;
@@ -113,9 +114,16 @@ fn letter_with(change: impl FnOnce(&mut DeadLetter)) -> Letter {
     })
 }
 
+/// The explanation, which is an answer of the tool.
+fn answer_of(facts: &MailFacts) -> Explanation {
+    let answer = explain(facts);
+    assert_answer("why", &answer);
+    answer
+}
+
 /// What the mail waits for if it waits.
 fn wait(facts: &MailFacts) -> Obstacle {
-    let answer = explain(facts);
+    let answer = answer_of(facts);
     assert_eq!((answer.verdict, answer.until), (MailVerdict::Unrecorded, None), "{answer:?}");
     answer.if_it_waits.unwrap()
 }
@@ -155,7 +163,7 @@ fn the_headline_says_what_is_known_and_no_more() {
             facts.status.depths.clear();
             let depth = QueueDepth { visible: waiting, ..QueueDepth::default() };
             facts.status.backlogs = [("small".to_owned(), depth)].into();
-            let answer = explain(&facts);
+            let answer = answer_of(&facts);
             let said = (answer.verdict, answer.summary, answer.until);
             assert_eq!(said, (verdict, summary.clone(), None));
         }
@@ -167,7 +175,7 @@ fn an_address_is_told_how_to_find_the_id_and_nothing_of_a_turn() {
     for campaign in [Some("small"), None] {
         let mut facts = facts(campaign);
         facts.query.id = "ada@example.com".to_owned();
-        let answer = explain(&facts);
+        let answer = answer_of(&facts);
         assert!(answer.lets_go.unwrap().contains("`tidegate_id`"));
         assert_eq!((answer.if_it_waits, answer.limits), (None, vec![]));
         // An id may be one: of a mail that is recorded all is known.
@@ -179,7 +187,7 @@ fn an_address_is_told_how_to_find_the_id_and_nothing_of_a_turn() {
             accepted: None,
         };
         facts.marks.push((Identity::from_body_id("small", "ada@example.com"), mark));
-        assert_eq!(explain(&facts).verdict, MailVerdict::Sent);
+        assert_eq!(answer_of(&facts).verdict, MailVerdict::Sent);
     }
 }
 
@@ -189,7 +197,7 @@ fn mail_that_may_be_in_the_store_is_not_said_to_be_gone() {
     facts.status.backlogs.clear();
     facts.status.depths.clear();
     facts.status.settings.poller.store = tidegate_core::store::Location::parse("s3://tides/store");
-    let answer = explain(&facts);
+    let answer = answer_of(&facts);
     assert_eq!(answer.verdict, MailVerdict::Nowhere);
     assert!(answer.summary.ends_with(", or it waits in the store."), "{}", answer.summary);
 }
@@ -197,7 +205,7 @@ fn mail_that_may_be_in_the_store_is_not_said_to_be_gone() {
 #[test]
 fn marks_and_dead_letters_tell_of_the_very_mail() {
     let (minute, second) = (Duration::from_mins(1), Duration::from_secs(1));
-    let verdict = |facts: &MailFacts| explain(facts).verdict;
+    let verdict = |facts: &MailFacts| answer_of(facts).verdict;
     assert_eq!(verdict(&marked(facts(None), MarkState::Sent, minute)), MailVerdict::Sent);
     assert_eq!(verdict(&marked(facts(None), MarkState::Sending, second)), MailVerdict::Sending);
     assert_eq!(verdict(&marked(facts(None), MarkState::Sending, minute)), MailVerdict::Unknown);
@@ -209,7 +217,7 @@ fn marks_and_dead_letters_tell_of_the_very_mail() {
     let mut sent = marked(facts(None), MarkState::Sent, minute);
     sent.letters.push(letter());
     assert_eq!(verdict(&sent), MailVerdict::Sent);
-    let answer = explain(&sent);
+    let answer = answer_of(&sent);
     assert_eq!(answer.campaign.as_deref(), Some("small"));
     assert!(answer.summary.starts_with("It was sent: a poller set out to send it at 2026-11-20"));
 }
@@ -219,7 +227,7 @@ fn a_dead_mail_is_said_to_be_replayable_only_if_a_replay_would_send_it() {
     let lets_go = |letter: Letter| {
         let mut facts = facts(Some("small"));
         facts.letters.push(letter);
-        explain(&facts).lets_go.unwrap()
+        answer_of(&facts).lets_go.unwrap()
     };
     let command = "`tidegate dead replay --id=4711 --campaign=small";
     assert_eq!(lets_go(letter()), format!("never by itself: {command}`"));
@@ -244,7 +252,7 @@ fn mails_of_one_id_in_several_campaigns_are_not_taken_for_each_other() {
     };
     two.marks.push((Identity::from_body_id("big", "4711"), sent));
     two.letters.push(letter());
-    let answer = explain(&two);
+    let answer = answer_of(&two);
     assert_eq!((answer.verdict, answer.campaign), (MailVerdict::WhichCampaign, None));
     let lines: Vec<_> = answer.facts.iter().filter(|said| said.of == "if of").collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
@@ -252,10 +260,10 @@ fn mails_of_one_id_in_several_campaigns_are_not_taken_for_each_other() {
     assert!(lines[1].what.starts_with("small: It is dead-lettered since "), "{lines:?}");
     // A letter alone against a mark does the same.
     two.marks.remove(0);
-    assert_eq!(explain(&two).verdict, MailVerdict::WhichCampaign);
+    assert_eq!(answer_of(&two).verdict, MailVerdict::WhichCampaign);
     two.query.campaign = Some("big".to_owned());
     two.letters.clear();
-    assert_eq!(explain(&two).verdict, MailVerdict::Sent);
+    assert_eq!(answer_of(&two).verdict, MailVerdict::Sent);
 }
 
 #[test]
@@ -302,7 +310,8 @@ fn several_limits_are_all_said_and_the_weightiest_first() {
     hold(&mut facts, None, HoldReason::Account, Hold::new("under review", ago(Duration::ZERO)));
     hold(&mut facts, Some("small"), HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
     facts.status.standing.control.weights.insert("small".to_owned(), 0);
-    let verdicts: Vec<_> = explain(&facts).limits.into_iter().map(|limit| limit.verdict).collect();
+    let verdicts: Vec<_> =
+        answer_of(&facts).limits.into_iter().map(|limit| limit.verdict).collect();
     assert_eq!(verdicts, [MailVerdict::Paused, MailVerdict::Held, MailVerdict::NoShare]);
 }
 
@@ -318,7 +327,7 @@ fn what_nothing_holds_waits_for_its_turn_or_its_retry() {
             .insert("merge", QueueDepth { visible: merged, ..QueueDepth::default() });
         facts
     };
-    assert_eq!(explain(&of(0, 0, 0)).verdict, MailVerdict::Nowhere);
+    assert_eq!(answer_of(&of(0, 0, 0)).verdict, MailVerdict::Nowhere);
     assert_eq!(wait(&of(0, 3, 0)).verdict, MailVerdict::Retry);
     assert_eq!(wait(&of(0, 0, 5)).verdict, MailVerdict::Waiting);
     // 1,230 at a tenth of 13.86 a second are 887 s; 14 in the merge queue another, and 10 to be found.
@@ -328,13 +337,13 @@ fn what_nothing_holds_waits_for_its_turn_or_its_retry() {
     // A hold on an empty queue holds nothing.
     let mut empty = of(0, 0, 0);
     hold(&mut empty, Some("small"), HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
-    let answer = explain(&empty);
+    let answer = answer_of(&empty);
     assert_eq!((answer.verdict, answer.limits), (MailVerdict::Nowhere, vec![]));
 }
 
 /// The lines that say what the mail waits for if it is of a certain campaign.
 fn of_each(facts: &MailFacts) -> usize {
-    let answer = explain(facts);
+    let answer = answer_of(facts);
     assert_eq!((answer.if_it_waits, answer.campaign), (None, None));
     assert!(answer.lets_go.unwrap().contains("--campaign"));
     answer.facts.iter().filter(|said| said.of == "if of").count()
@@ -342,7 +351,7 @@ fn of_each(facts: &MailFacts) -> usize {
 
 #[test]
 fn without_a_campaign_what_holds_for_all_is_said_else_it_asks_for_one() {
-    assert_eq!(explain(&facts(Some("spring"))).verdict, MailVerdict::NoCampaign);
+    assert_eq!(answer_of(&facts(Some("spring"))).verdict, MailVerdict::NoCampaign);
     assert_eq!(of_each(&facts(None)), 2);
     let mut all = facts(None);
     hold(&mut all, None, HoldReason::Paused, Hold::new("", ago(Duration::ZERO)));
@@ -360,9 +369,9 @@ fn express_mail_is_looked_for_and_never_on_the_merge_queue() {
         facts
     };
     // Mail on the merge queue is none of its.
-    assert_eq!(explain(&with_express(Some(EXPRESS), 0)).verdict, MailVerdict::Nowhere);
+    assert_eq!(answer_of(&with_express(Some(EXPRESS), 0)).verdict, MailVerdict::Nowhere);
     assert_eq!(wait(&with_express(Some(EXPRESS), 7)).verdict, MailVerdict::Waiting);
-    assert_eq!(explain(&facts(Some(EXPRESS))).verdict, MailVerdict::NoCampaign);
+    assert_eq!(answer_of(&facts(Some(EXPRESS))).verdict, MailVerdict::NoCampaign);
     assert_eq!(of_each(&with_express(None, 7)), 3);
     assert_eq!(of_each(&with_express(None, 0)), 2);
     // The daily quota's reserve is kept for it: that does not hold for all.
@@ -375,19 +384,19 @@ fn express_mail_is_looked_for_and_never_on_the_merge_queue() {
     only.status.backlogs.clear();
     only.status.depths.remove("merge");
     assert_eq!(wait(&only).verdict, MailVerdict::Waiting);
-    let ruled_out = explain(&only).ruled_out;
+    let ruled_out = answer_of(&only).ruled_out;
     assert!(ruled_out.iter().any(|said| said.what == "only express has anything on a queue"));
 }
 
 #[test]
 fn what_was_not_ruled_out_is_said() {
-    let guarded = explain(&facts(Some("small")));
+    let guarded = answer_of(&facts(Some("small")));
     let of: Vec<_> = guarded.ruled_out.iter().map(|said| said.of).collect();
     assert_eq!(of, ["holds", "dead-lettered", "sent"]);
     let mut blind = facts(Some("small"));
     blind.status.settings.poller.deduplication = Deduplication::Off;
     blind.coverage.limited = true;
-    let answer = explain(&blind);
+    let answer = answer_of(&blind);
     assert_eq!(answer.ruled_out.len(), 1);
     assert_eq!(answer.not_known.len(), 3, "{:?}", answer.not_known);
 }
@@ -403,15 +412,15 @@ fn an_id_that_is_an_address_is_masked_in_what_was_read() {
         accepted: None,
     };
     facts.marks.push((Identity::from_body_id("small", "ada@example.com"), mark));
-    let read = explain(&facts).facts;
+    let read = answer_of(&facts).facts;
     assert!(read[0].what.starts_with("small/id/***@example.com: sent"), "{read:?}");
     facts.status.settings.addresses = AddressVisibility::Shown;
-    assert!(explain(&facts).facts[0].what.starts_with("small/id/ada@example.com: sent"));
+    assert!(answer_of(&facts).facts[0].what.starts_with("small/id/ada@example.com: sent"));
 }
 
 #[test]
 fn the_pages_of_three_verdicts() {
-    let page = |facts: &MailFacts| Page::of(&explain(facts)).plain();
+    let page = |facts: &MailFacts| Page::of(&answer_of(facts)).plain();
     snapbox::assert_data_eq!(
         page(&facts(Some("small"))),
         snapbox::file!["../../tests/golden/why_waiting.txt"]
@@ -455,13 +464,18 @@ fn the_answer_for_an_address_says_that_ses_delivers_nothing_to_it_and_masks_it()
         tenant: None,
     };
     let of_tenant = SuppressedAddress { tenant: Some("acme".to_owned()), ..entry.clone() };
-    let sent = explain(&marked(facts(Some("small")), MarkState::Sent, Duration::ZERO));
+    let sent = answer_of(&marked(facts(Some("small")), MarkState::Sent, Duration::ZERO));
     let (address, masked) = ("ada@example.com", AddressVisibility::Masked);
     let report = |suppressed: &[SuppressedAddress], mails| AddressReport {
         not_searched: vec!["b.journal: gone".to_owned()],
         ..AddressReport::new(address, masked, suppressed, mails, vec!["a.journal".to_owned()])
     };
-    let text = Page::of(&report(&[entry, of_tenant], vec![sent])).plain();
+    let full = report(&[entry, of_tenant], vec![sent]);
+    assert_answer(
+        "why",
+        &AddressReport { rows: vec!["row 3 of run r".to_owned()], ..full.clone() },
+    );
+    let text = Page::of(&full).plain();
     for said in [
         "***@example.com: 1 message to it",
         "on the account's suppression list since",

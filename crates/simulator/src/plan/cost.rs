@@ -40,7 +40,7 @@ const RETENTION_MONTHS: f64 = 1.0;
 const MONTH_HOURS: f64 = 730.0;
 
 /// US dollars in us-east-1, without free tiers, from the start to the end of the last mail.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Cost {
     pub ses: f64,
     /// AWS's price of the texts; `None` for mails, or if the price of a part is not known.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tidegate_core::Window;
 use tidegate_core::channel::Channel;
@@ -14,7 +15,7 @@ use super::record::{MailState, Sum, WindowRecord};
 use super::scenario::Scenario;
 
 /// Seconds after the start, within what is thought likely.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct EndEstimate {
     pub earliest: f64,
     /// In the median of the simulated runs.
@@ -22,7 +23,7 @@ pub struct EndEstimate {
     pub latest: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct CampaignForecast {
     pub name: String,
     pub weight: u32,
@@ -36,14 +37,14 @@ pub struct CampaignForecast {
     pub left: u64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct Timeline {
     pub bucket_seconds: u64,
     /// Recipients a minute, one number an entry, by campaign; `express` beside them where there is some.
     pub per_minute: BTreeMap<String, Vec<f64>>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Simulation {
     pub seeds: u64,
     /// Seconds from the start to the end, in one run.
@@ -53,7 +54,7 @@ pub struct Simulation {
     pub simulated_mails: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 // More than 12 fields: one for each part of the forecast.
 pub struct Forecast {
     /// The scenario's name, which tells it from its variants.
@@ -90,7 +91,7 @@ impl Forecast {
 }
 
 /// A forecast, and those of its variants.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct PlanReport {
     /// The one as given first, then the variants.
     pub forecasts: Vec<Forecast>,
@@ -151,7 +152,9 @@ pub(super) fn assumptions(scenario: &Scenario) -> Vec<String> {
 }
 
 /// The reason why mail is not sent faster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::Display)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema, strum::Display,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Bottleneck {
     #[strum(to_string = "the quota")]
@@ -192,14 +195,14 @@ pub enum Bottleneck {
     NothingLeft,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct PhaseShare {
     pub per_second: f64,
     pub limit: Bottleneck,
 }
 
 /// A span of time during which the same campaigns have mail and the same bottleneck applies.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Phase {
     /// The begin in seconds after the start.
     pub from_seconds: f64,

@@ -254,7 +254,7 @@ impl Control {
 /// assert_eq!(serde_json::from_str::<ChangeRecord>(&text)?, record);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct ChangeRecord {
     /// Time of the change by the operator's clock.
     pub at: EpochMillis,

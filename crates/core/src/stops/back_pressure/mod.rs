@@ -15,6 +15,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, IntoStaticStr};
 
@@ -73,6 +74,7 @@ const LEAST: Duration = Duration::from_mins(1);
     Eq,
     PartialOrd,
     Ord,
+    JsonSchema,
     Serialize,
     Deserialize,
     Display,
@@ -124,7 +126,7 @@ impl From<String> for BackPressureLevel {
 
 /// The figures by which a level is judged. A figure that is not known raises no level. An unknown
 /// backlog also keeps the level from falling.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BackPressureFigures {
     /// Number of mails that wait in the queues, without those of held campaigns.

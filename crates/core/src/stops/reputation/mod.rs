@@ -16,6 +16,7 @@ mod review;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::identity::EpochMillis;
@@ -53,7 +54,7 @@ pub struct ReputationPolicy {
 }
 
 /// Counts of sent mail, bounces and complaints of one campaign.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReputationFigures {
     /// Recipients that mail was sent to.

@@ -18,6 +18,7 @@ use tidegate_fakes::{
 };
 
 use super::*;
+use crate::mcp::tests::assert_answer;
 use crate::steer::Author;
 
 const NOW: Timestamp = Timestamp::from_millis(1_795_206_967_042);
@@ -89,7 +90,9 @@ impl Bench {
             rules: AllowedSenders::everyone().into(),
             deduplication: self.deduplication,
         };
-        review(reading, &options, &self.ledger, self.universe.now()).await.unwrap()
+        let review = review(reading, &options, &self.ledger, self.universe.now()).await.unwrap();
+        assert_answer("dead_replay", &review);
+        review
     }
 
     async fn replay(&self, review: &Review, pace: ReplayPace) -> Result<LetterReport, LetterError> {
@@ -99,7 +102,8 @@ impl Bench {
             ledger: &self.ledger,
             clock: &self.clock,
         };
-        carry_out(&site, &review.work, &author(), pace, pending(), |_| {}).await
+        let ended = carry_out(&site, &review.work, &author(), pace, pending(), |_| {}).await;
+        ended.inspect(|report| assert_answer("dead_replay", report))
     }
 
     fn standing(&self, queue: &str) -> Vec<QueuedMessage> {

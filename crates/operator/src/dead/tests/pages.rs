@@ -40,11 +40,16 @@ async fn the_pages_of_a_day() {
     };
     let masked = AddressVisibility::Masked;
     let all = LetterFilter::default();
-    let by_reason = Page::of(&groups(&reading, &all, Grouping::Reason, masked)).plain();
+    let by_reason = groups(&reading, &all, Grouping::Reason, masked);
+    assert_answer("dead", &by_reason);
+    let by_reason = Page::of(&by_reason).plain();
     snapbox::assert_data_eq!(by_reason, snapbox::file!["../../../tests/golden/dead.txt"]);
-    let listed = Page::of(&list(&reading, &all, now, masked)).plain();
+    let listed = list(&reading, &all, now, masked);
+    assert_answer("dead_list", &listed);
+    let listed = Page::of(&listed).plain();
     snapbox::assert_data_eq!(listed, snapbox::file!["../../../tests/golden/dead_list.txt"]);
     let shown = show(&reading, "order-18", now, masked, false);
+    assert_answer("dead_show", &shown);
     snapbox::assert_data_eq!(
         page(&|page| crate::page::View::view(&shown, page)),
         snapbox::file!["../../../tests/golden/dead_show.txt"]
