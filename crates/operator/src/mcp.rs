@@ -42,19 +42,19 @@ const READING: [Offer; 9] = [
     (&["status"], answer_of::<Status>),
     (&["why"], answer_of::<Either<Explanation, AddressReport>>),
     (&["plan"], answer_of::<PlanReport>),
-    (&["results"], answer_of::<Either<ResultsReport, Wrapped<Vec<RunStatus>>>>),
+    (&["results"], answer_of::<Either<ResultsReport, ReportInObject<Vec<RunStatus>>>>),
     (&["dead"], answer_of::<LetterGroups>),
     (&["dead", "list"], answer_of::<LetterList>),
-    (&["dead", "show"], answer_of::<Wrapped<Vec<LetterDetails>>>),
-    (&["history"], answer_of::<Wrapped<Vec<ChangeRecord>>>),
-    (&["limit", "list"], answer_of::<Wrapped<Vec<LimitStatus>>>),
+    (&["dead", "show"], answer_of::<ReportInObject<Vec<LetterDetails>>>),
+    (&["history"], answer_of::<ReportInObject<Vec<ChangeRecord>>>),
+    (&["limit", "list"], answer_of::<ReportInObject<Vec<LimitStatus>>>),
 ];
 /// The commands that change something, and want a reason for the history.
 const ACTING: [Offer; 8] = [
     (&["pause"], answer_of::<SteerReport>),
     (&["resume"], answer_of::<SteerReport>),
     (&["lift"], answer_of::<SteerReport>),
-    (&["weights"], answer_of::<Either<SteerReport, Wrapped<Vec<CampaignStatus>>>>),
+    (&["weights"], answer_of::<Either<SteerReport, ReportInObject<Vec<CampaignStatus>>>>),
     (&["rate"], answer_of::<Either<SteerReport, QuotaStatus>>),
     (&["limit", "set"], answer_of::<SteerReport>),
     (&["limit", "remove"], answer_of::<SteerReport>),
@@ -117,7 +117,7 @@ fn answer_of<T: JsonSchema>() -> JsonObject {
 /// A report that is no object, in one, since the protocol wants one.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "it is only described")]
-struct Wrapped<T> {
+struct ReportInObject<T> {
     report: T,
 }
 
