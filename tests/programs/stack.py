@@ -33,6 +33,8 @@ QUOTA = 100
 STACK_SET = "tidegate"
 # A busy machine takes a minute to start a local AWS and to deploy.
 START_SECONDS = 180.0
+# All that a program hands over is sent within this time, beside what else `make test` does.
+ARRIVE_SECONDS = 180.0
 # A look at the mailbox must come before 200 mails more have: it keeps the content of so many.
 LOOK_SECONDS = 0.1
 END_SECONDS = 20.0

@@ -18,14 +18,13 @@ import boto3
 from botocore.exceptions import ClientError
 from letters import Letter, key_of, letters
 from programs import MissingError, environment, found
-from stack import ROOT, Relay, mailbox, shared
+from stack import ARRIVE_SECONDS, ROOT, Relay, mailbox, shared
 
 sys.path.append(str(Path(__file__).resolve().parent / "send"))
 from mime import message
 
 CERTIFICATE, KEY = ROOT / "tests/localhost/cert.pem", ROOT / "tests/localhost/key.pem"
 USER, SECRET = "RELAYNEWS", "a secret of this test"
-ARRIVE_SECONDS = 60.0
 
 
 class Credentials(unittest.TestCase):

@@ -13,10 +13,9 @@ from pathlib import Path
 import compare
 from letters import ATTACHMENT, TO
 from postfix import Postfix, missing
-from stack import Record, Relay, mailbox, shared, within
+from stack import ARRIVE_SECONDS, Record, Relay, mailbox, shared, within
 
 MAILS = 100
-ARRIVE_SECONDS = 60.0
 # The relay's call to SQS times out, and Postfix waits for its next try.
 OUTAGE_SECONDS = 120.0
 # So long no second one comes behind a mail that arrived.

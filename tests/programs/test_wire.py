@@ -15,9 +15,8 @@ from urllib.parse import quote
 import compare
 from letters import ATTACHMENT, BCC, CC, TEXT, TO
 from programs import MissingError, addresses, node, run
-from stack import STACK_SET, Record, mailbox, shared
+from stack import ARRIVE_SECONDS, STACK_SET, Record, mailbox, shared
 
-ARRIVE_SECONDS = 60.0
 # Headers that AWS's SDK for PHP sets (Laravel); the signature is not checked on loopback.
 SIGNED = ("AWS4-HMAC-SHA256 Credential=local/20260101/eu-west-1/ses/aws4_request, SignedHeaders=aws-sdk-invocation-id;"
           "aws-sdk-retry;host;x-amz-date, Signature=" + 64 * "0")  # fmt: skip
