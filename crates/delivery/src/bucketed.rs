@@ -19,8 +19,8 @@ use crate::ports::{
 /// is a window's length, so an outage costs each window one time limit (300 ms) and one log event, instead
 /// of one per mail.
 const LEFT_ALONE: Duration = Duration::from_secs(1);
-/// The most recipients kept of whom it is known that they have had enough, at some 100 bytes each. A mail to another one
-/// finds it out in a slot.
+/// The most recipients kept of whom it is known that they have had enough, at some 100 bytes each. Beyond them any one is
+/// forgotten, whose next mail finds it out in a slot; the mail that was refused just now stays away in any case.
 const MOST_AWAY: usize = 10_000;
 
 /// A [`Mailer`] around another one: in its slot, each mail first takes its recipients from the shared
@@ -160,9 +160,10 @@ impl BucketState {
         if self.away_until.len() >= MOST_AWAY {
             self.away_until.retain(|_, until| *until > at);
         }
-        if self.away_until.len() < MOST_AWAY {
-            self.away_until.insert(by.name.clone(), at + after);
+        if self.away_until.len() >= MOST_AWAY {
+            self.away_until.pop_first();
         }
+        self.away_until.insert(by.name.clone(), at + after);
         tracing::info!(?after, "a recipient has had as many mails as the limit allows");
     }
 }

@@ -7,7 +7,7 @@ use crate::channel::Channel;
 use crate::config::{is_campaign_name, is_word};
 use crate::email::is_host_name;
 use crate::text::InvalidText;
-use crate::text_message::{calling_code, is_calling_code};
+use crate::text_message::{calling_code, is_calling_code, is_e164};
 
 /// The property of a mail by which a limit counts its recipients.
 #[derive(
@@ -71,7 +71,7 @@ impl Dimension {
             Self::Domain => is_domain(name),
             Self::Campaign => is_campaign_name(name) || name == crate::config::EXPRESS,
             Self::Sender => is_address(name) || is_domain(name),
-            Self::Recipient => is_address(name) || is_number(name),
+            Self::Recipient => is_address(name) || is_e164(&format!("+{name}")),
             Self::ConfigurationSet | Self::Tenant | Self::Origin => is_word(name),
             Self::Country => is_calling_code(name),
         }
@@ -262,11 +262,6 @@ fn is_address(name: &str) -> bool {
     parts.is_some_and(|(local, domain)| !local.is_empty() && is_domain(domain))
 }
 
-/// Whether `name` has the digits of a phone number, without `+` (E.164: at most 15).
-fn is_number(name: &str) -> bool {
-    (1..=15).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_digit())
-}
-
 /// Whether `name` has at least two labels of 1 to 63 lower-case letters, digits and inner hyphens, and
 /// at most 100 characters.
 fn is_domain(name: &str) -> bool {
@@ -319,6 +314,7 @@ mod tests {
             ("country:DE", "\"DE\" is no country; allowed is a country code such as 49"),
             ("+49+049", "\"049\" is no country"),
             ("origin:A+B", "\"A+B\" joins names"),
+            ("recipient:0151", "\"0151\" is no recipient"),
             ("recipient:example.com", "\"example.com\" is no recipient; allowed is an address"),
         ] {
             let error = text.parse::<LimitKey>().unwrap_err().to_string();

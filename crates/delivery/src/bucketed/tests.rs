@@ -173,3 +173,16 @@ fn it_is_known_until_when_a_recipient_has_had_enough() {
     // A limit with slots of its own is tried again in its next slot.
     assert_eq!((away(&[domain(), bob], 1_000), away(&[], 1_000)), (None, None));
 }
+
+#[test]
+fn however_many_have_had_enough_the_mail_that_was_refused_stays_away() {
+    let mut state = BucketState::default();
+    for number in 0..MOST_AWAY + 5 {
+        // The last ones stand first in the order of their names.
+        let name = format!("recipient:{:08}", MOST_AWAY + 5 - number);
+        let takes = [LimitTake { name: name.clone(), is_of_recipient: true, ..domain() }];
+        state.refused(&takes, Some(&name), slot(0), Duration::from_secs(700));
+        assert!(state.away_until.contains_key(&name), "{number}");
+    }
+    assert_eq!(state.away_until.len(), MOST_AWAY);
+}

@@ -217,6 +217,31 @@ async fn weights_are_overridden_one_by_one_and_reset() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_recipients_limit_is_a_rate_and_takes_no_queue() {
+    let ledger = MemoryLedger::default();
+    let deployed = LimitsConfig { has_bucket: true, ..limits() };
+    let set = async |key: &str, limit: &str| {
+        let limit = Some(Box::new(serde_json::from_str(limit).unwrap()));
+        let action = SteerAction::Limit { key: key.parse().unwrap(), limit };
+        steer(&action, &ada(), (&campaigns(), &deployed), &ledger, &universe().clock()).await
+    };
+    for key in ["recipient:*", "recipient:ada+alerts@example.org"] {
+        set(key, r#"{"rate": "5/h"}"#).await.unwrap();
+        let limits = ledger.read().await.unwrap().control.limits;
+        let limit = limits[&key.parse().unwrap()].as_ref().unwrap();
+        assert_eq!((limit.to_string().as_str(), limit.queue), ("5/h", None), "{key}");
+    }
+    for other in [
+        r#"{"rate": "5/h", "hours": "Mon-Fri 08:00-20:00"}"#,
+        r#"{"until": "2026-12-01T00:00:00Z"}"#,
+        r#"{"rate": "5/h", "not_before": "2026-12-01T00:00:00Z"}"#,
+    ] {
+        let error = set("recipient:*", other).await.unwrap_err();
+        assert!(error.is_input() && error.to_string().contains("allowed is that for other keys"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn limits_are_set_replaced_and_removed_beside_the_deployments() {
     let ledger = MemoryLedger::default();
     let set = |key: &str, rate: Option<&str>| SteerAction::Limit {

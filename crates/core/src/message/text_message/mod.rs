@@ -266,7 +266,7 @@ pub fn check_phone_number(text: &str) -> Result<(), EmailError> {
 }
 
 /// E.164 allows 15 digits, of which the country code is the beginning; none begins with 0.
-fn is_e164(text: &str) -> bool {
+pub(crate) fn is_e164(text: &str) -> bool {
     let digits = text.strip_prefix('+').unwrap_or_default();
     (7..=15).contains(&digits.len())
         && digits.bytes().all(|digit| digit.is_ascii_digit())
